@@ -1,0 +1,25 @@
+"""What can go wrong, in one sentence each: expected, found, what to do."""
+
+
+class DestinyError(Exception):
+    """Base of every error this package raises on purpose; its text is one sentence for a person."""
+
+
+class ProblemError(DestinyError, ValueError):
+    """Data, objectives or shapes that cannot be used."""
+
+
+class NetworkError(DestinyError, ValueError):
+    """A graph or a mixing matrix that cannot be used."""
+
+
+class SettingsError(DestinyError, ValueError):
+    """A setting, a file's key or a command-line option that cannot be used."""
+
+
+class CheckpointError(DestinyError):
+    """A checkpoint that is missing, damaged or belongs to another run."""
+
+
+class MissingExtraError(DestinyError, ImportError):
+    """An optional dependency is not installed; the text names the extra."""
