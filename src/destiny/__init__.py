@@ -1,2 +1,46 @@
-"""DESTINY."""
+"""Decentralised optimisation over the Stiefel manifold.
+
+d agents on a connected network each hold a private f_i and together minimise (1/d) sum f_i(X) subject to
+X^T X = I_p, talking to their neighbours only.
+"""
+
+from destiny import algorithms, engines, lagrangian, metrics, networks, problems, steps, stiefel, stopping
+from destiny.algorithms import Destiny
+from destiny.errors import (
+    CheckpointError,
+    DestinyError,
+    MissingExtraError,
+    NetworkError,
+    ProblemError,
+    SettingsError,
+)
+from destiny.history import History
+from destiny.problems import check_gradient
+from destiny.result import Result
+from destiny.run import iterate, solve
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CheckpointError",
+    "Destiny",
+    "DestinyError",
+    "History",
+    "MissingExtraError",
+    "NetworkError",
+    "ProblemError",
+    "Result",
+    "SettingsError",
+    "algorithms",
+    "check_gradient",
+    "engines",
+    "iterate",
+    "lagrangian",
+    "metrics",
+    "networks",
+    "problems",
+    "solve",
+    "steps",
+    "stiefel",
+    "stopping",
+]

@@ -1,0 +1,176 @@
+"""All agents in one process, spread over worker threads if asked: the same bits for any number of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from destiny.engines.base import HostedAgents, Traffic
+from destiny.errors import SettingsError
+from destiny.types import Array, Problem, Topology
+
+S = TypeVar("S")
+
+WORTH_THREADS = (
+    20_000  # numbers in one stack (d n p) below which handing work to threads costs more than it saves
+)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Engine that keeps all agents in this process.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Worker threads, each hosting some agents. By default as many as there are cores when the problem is
+        large enough to gain from it. BLAS itself runs on one thread meanwhile, so nothing fights for cores.
+    """
+
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise SettingsError(f"threads must be at least 1; found {self.threads}")
+
+    def connect(self, problem: Problem, network: Topology) -> LocalTeam:
+        """Host all agents of the problem."""
+        n, p = problem.shape
+        threads = self.threads
+        if threads is None:
+            large = problem.agents * n * p >= WORTH_THREADS
+            threads = len(os.sched_getaffinity(0)) if large else 1
+        return LocalTeam(problem, network, min(threads, problem.agents))
+
+
+class SharedMemory:
+    """Neighbour exchange between threads: write own rows, wait for the others, read all rows."""
+
+    def __init__(self, agents: int, workers: int) -> None:
+        self.agents = agents
+        self.barrier = threading.Barrier(workers)
+        self.lock = threading.Lock()
+        self.buffers: dict[tuple[int, int, int], Array] = {}
+
+    def exchange(self, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
+        """One round for the agents ``rows``."""
+        # Two sets of buffers in turn: nobody can be two rounds ahead, so none is overwritten while read.
+        heard = [self.buffer(round % 2, k, block.shape[1]) for k, block in enumerate(blocks)]
+        for buffer, block in zip(heard, blocks, strict=True):
+            buffer[rows] = block
+        self.barrier.wait()
+        return heard
+
+    def buffer(self, turn: int, k: int, width: int) -> Array:
+        """The buffer of the k-th array of a message."""
+        with self.lock:
+            return self.buffers.setdefault((turn, k, width), np.empty((self.agents, width)))
+
+
+class LocalTeam:
+    """The workers of a run. ``parts`` below is a list with one state per worker."""
+
+    def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
+        d = problem.agents
+        self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
+        self.pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        self.blas = ThreadpoolController()
+        self.memory = SharedMemory(d, workers)
+        self.workers = [
+            HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, self.channel(rows))
+            for rows in self.slices
+        ]
+
+    def channel(self, rows: slice) -> Callable[[int, Sequence[Array]], Sequence[Array]]:
+        """How the agents ``rows`` hear of the others: directly if one worker hosts all."""
+        if self.pool is None:
+            return lambda _, blocks: blocks
+        return lambda round, blocks: self.memory.exchange(rows, round, blocks)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent so far; every worker counts the whole network."""
+        return self.workers[0].traffic
+
+    def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
+        """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""
+        # A diverging iterate overflows on its way out; the run reports it in words.
+        with self.blas.limit(limits=1), np.errstate(over="ignore", invalid="ignore"):
+            if self.pool is None:
+                return [task(parts[0], self.workers[0])]
+            self.memory.barrier.reset()
+            jobs = [
+                self.pool.submit(self.guarded, task, part, worker)
+                for part, worker in zip(parts, self.workers, strict=True)
+            ]
+            errors = [error for error in (job.exception() for job in jobs) if error is not None]
+            if errors:  # the workers that only waited for the broken one have nothing to tell
+                raise next((e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0])
+            return [job.result() for job in jobs]
+
+    def guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
+        """Run a task; whatever ends it early frees the workers that wait for it."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # per thread
+                return task(part, worker)
+        except BaseException:
+            self.memory.barrier.abort()
+            raise
+
+    def split(self, state: S) -> list[S]:
+        """A state of all agents, cut along axis 0 for the workers."""
+        return [_map_arrays(lambda a, rows=rows: a[rows], state) for rows in self.slices]
+
+    def join(self, parts: Sequence[S]) -> S:
+        """The workers' states as one; no copy if there is one worker."""
+        if len(parts) == 1:
+            return parts[0]
+        joined: S = _map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
+        return joined
+
+    def set_flood(self, values: Array | None) -> None:
+        """Start a new max-consensus among the agents, or end it with None."""
+        for worker, rows in zip(self.workers, self.slices, strict=True):
+            worker.flood = None if values is None else values[rows]
+
+    @property
+    def flood(self) -> Array:
+        """What every agent has heard as the largest value so far, ``(d,)``."""
+        return np.concatenate([w.flood for w in self.workers if w.flood is not None])
+
+    def gradient(self, X: Array) -> Array:
+        """Observer: network average of the gradients at one common X ``(n, p)``."""
+        return np.asarray(self.observe(X, lambda stack, w: w.hosted.gradient(stack)).mean(axis=0))
+
+    def value(self, X: Array) -> float:
+        """Observer: objective f(X) = (1/d) sum f_i(X)."""
+        return float(self.observe(X, lambda stack, w: w.hosted.value(stack)).mean())
+
+    def values(self, X: Array) -> Array:
+        """Observer: f_i(X) of every agent, ``(d,)``."""
+        return self.observe(X, lambda stack, w: w.hosted.value(stack))
+
+    def observe(self, X: Array, task: Callable[[Array, HostedAgents], Array]) -> Array:
+        """Evaluate something of all agents at one common X."""
+        stacks = [np.broadcast_to(X, (len(w.ids), *X.shape)) for w in self.workers]
+        return np.concatenate(self.each(task, stacks))
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self.pool is not None:
+            self.pool.shutdown()
+
+
+def _map_arrays(function: Callable[..., Array], *states: Any) -> Any:
+    """Apply a function to every array of (nested) dataclasses of the same type."""
+    if isinstance(states[0], np.ndarray):
+        return function(*states)
+    parts = {f.name: _map_arrays(function, *(getattr(s, f.name) for s in states)) for f in fields(states[0])}
+    return type(states[0])(**parts)

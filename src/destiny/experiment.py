@@ -1,0 +1,205 @@
+"""Experiment files: problem, network, start, algorithms and stopping in one TOML file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from destiny import networks
+from destiny.algorithms import KINDS
+from destiny.errors import DestinyError, SettingsError
+from destiny.problems import OLSR, PCA, SDL, data, olsr, pca, sdl
+from destiny.problems.silos import deal
+from destiny.steps import RULES
+from destiny.tables import build, check
+from destiny.types import Algorithm, Array, Problem, Topology
+
+PROBLEMS: dict[str, Any] = {"pca": PCA, "olsr": OLSR, "sdl": SDL}
+SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
+    "pca": (pca.synthetic, {"n": int, "m": int, "xi": float, "seed": int}),
+    "olsr": (olsr.synthetic, {"n": int, "m": int, "noise": float, "seed": int}),
+    "sdl": (sdl.synthetic, {"n": int, "m": int, "density": float, "seed": int}),
+}
+PROBLEM = {
+    "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "targets": str, "p": int,
+    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float64"],
+}  # fmt: skip
+TOP = {"problem": dict, "network": dict, "start": dict, "algorithm": list, "stop": dict, "run": dict}
+STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
+RUN = {"every": int, "checkpoint": int, "threads": int}
+START = {"seed": int, "file": str}
+LABEL = re.compile(r"[\w][\w .+=(),-]*")  # becomes the name of a folder
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a file asks for, checked and ready to run."""
+
+    problem: Problem
+    network: Topology
+    start: Array | None
+    seed: int
+    algorithms: dict[str, Algorithm[Any]]
+    stop: dict[str, Any]
+    every: int
+    checkpoint: int
+    threads: int | None
+
+
+def read(path: str | Path) -> Experiment:
+    """Read and check an experiment file; relative paths in it are relative to the file."""
+    path = Path(path)
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not a TOML file: {error}") from error
+    check(tables, str(path), TOP, required=("problem", "network"))
+    folder = path.parent
+    run = check(tables.get("run", {}), "[run]", RUN)
+    for key in ("every", "checkpoint"):
+        if run.get(key, 0) < 0:
+            raise SettingsError(f"[run] {key} must be at least 0; found {run[key]}")
+    start = check(tables.get("start", {}), "[start]", START)
+    problem = read_problem(tables["problem"], folder)
+    return Experiment(
+        problem=problem,
+        network=read_network(tables["network"], problem.agents, folder),
+        start=load_start(folder / start["file"]) if "file" in start else None,
+        seed=start.get("seed", 0),
+        algorithms=read_algorithms(tables.get("algorithm", [{"kind": "destiny"}])),
+        stop=check(tables.get("stop", {}), "[stop]", STOP),
+        every=run.get("every", 10),
+        checkpoint=run.get("checkpoint", 100),
+        threads=run.get("threads"),
+    )
+
+
+def read_problem(table: dict[str, Any], folder: Path) -> Problem:
+    """[problem]: data from files, or synthetic."""
+    check(table, "[problem]", PROBLEM, required=("kind", "agents"))
+    kind, agents = table["kind"], table["agents"]
+    if agents < 1:
+        raise SettingsError(f"[problem] agents must be at least 1; found {agents}")
+    if ("data" in table) == ("synthetic" in table):
+        raise SettingsError("[problem] needs either data or synthetic, one of the two")
+    if ("targets" in table) != (kind == "olsr" and "data" in table):
+        raise SettingsError("[problem] targets belong to olsr with data, and olsr with data needs them")
+    if "p" not in table and "targets" not in table:
+        raise SettingsError("[problem] needs the key 'p': a whole number")
+    if "precision" in table and kind != "sdl":
+        raise SettingsError(f"[problem] precision belongs to sdl; found kind {kind!r}")
+    return synthetic(table, kind) if "synthetic" in table else from_files(table, kind, folder)
+
+
+def synthetic(table: dict[str, Any], kind: str) -> Problem:
+    """The problem's own generator."""
+    make, keys = SYNTHETIC[kind]
+    given = check(table["synthetic"], "[problem] synthetic", keys, required=("n", "m"))
+    if kind == "pca" and "xi" not in given:
+        raise SettingsError("[problem] synthetic needs the key 'xi': a number")
+    options = {k: table[k] for k in ("p", "agents", "scale") if k in table}
+    options["agents"] = table.get("sizes", table["agents"])
+    problem: Problem = make(**given, **options)
+    return problem
+
+
+def from_files(table: dict[str, Any], kind: str, folder: Path) -> Problem:
+    """One file for all agents, or one per agent where the name holds ``{agent}``."""
+    options = {k: table[k] for k in ("scale", "precision") if k in table}
+    silos = read_silos(table, "data", folder)
+    if kind == "olsr":
+        targets = read_silos(table, "targets", folder)
+        problem = OLSR(silos, targets, **options)
+        if table.get("p", problem.shape[1]) != problem.shape[1]:
+            raise SettingsError(
+                f"[problem] p is {table['p']} but targets has {problem.shape[1]} rows: make them equal"
+            )
+        return problem
+    made: Problem = PROBLEMS[kind](silos, table["p"], **options)
+    return made
+
+
+def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
+    """The agents' shares of the file or files a key names."""
+    name, agents = str(folder / table[key]), table["agents"]
+    if "{agent}" in table[key]:
+        return list(data.silos(name, agents))
+    sizes = table.get("sizes", agents)
+    if isinstance(sizes, list) and len(sizes) != agents:
+        raise SettingsError(f"[problem] sizes must have one number per agent, {agents}; found {len(sizes)}")
+    return list(deal(data.load(name), sizes, what=table[key]))
+
+
+def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
+    """[network]: any builder, or a weight matrix alone."""
+    table = dict(table)
+    kind = table.pop("kind", None)
+    if kind is None:
+        if set(table) != {"weights"}:
+            raise SettingsError("[network] needs the key 'kind', or weights = \"W.npy\" alone")
+        kind, table = "weights", {"path": table["weights"]}
+    if not isinstance(kind, str):
+        raise SettingsError(f"[network] kind must be a text; found {kind!r}")
+    if isinstance(table.get("path"), str):
+        table["path"] = str(folder / table["path"])
+    if str(table.get("weights", "")).endswith(".npy"):
+        raise SettingsError('[network] weights = "W.npy" stands alone, without kind')
+    try:
+        return networks.build(kind, agents, **table)
+    except DestinyError as error:
+        raise SettingsError(f"[network] {error}") from error
+
+
+def read_algorithms(tables: list[Any]) -> dict[str, Algorithm[Any]]:
+    """[[algorithm]], each under its label."""
+    found: dict[str, Algorithm[Any]] = {}
+    for table in tables:
+        where = "[[algorithm]]"
+        if not isinstance(table, dict):
+            raise SettingsError(f"{where} must be a table; found {table!r}")
+        rest = dict(table)
+        kind, label = rest.pop("kind", None), rest.pop("label", table.get("kind"))
+        if kind not in KINDS:
+            raise SettingsError(f"{where} kind must be one of {', '.join(KINDS)}; found {kind!r}")
+        if not isinstance(label, str) or not LABEL.fullmatch(label):
+            raise SettingsError(
+                f"{where} label must be a text of letters, digits, spaces and .+=(),- ; found {label!r}"
+            )
+        if label in found:
+            raise SettingsError(f"{where} label {label!r} is used twice: give each algorithm its own")
+        if "step" in rest:
+            rest["step"] = read_step(rest["step"], where)
+        found[label] = build(KINDS[kind], rest, where, names={"step": "step_size"})
+    if not found:
+        raise SettingsError("algorithm is an empty list: leave it out, or name at least one")
+    return found
+
+
+def read_step(table: Any, where: str) -> Any:
+    """step = { kind = ..., ... }."""
+    where = f"{where} step"
+    if not isinstance(table, dict):
+        raise SettingsError(f'{where} must be a table such as {{ kind = "bb" }}; found {table!r}')
+    rest = dict(table)
+    kind = rest.pop("kind", None)
+    if kind not in RULES:
+        raise SettingsError(f"{where} kind must be one of {', '.join(RULES)}; found {kind!r}")
+    return build(RULES[kind], rest, where)
+
+
+def load_start(path: Path) -> Array:
+    """[start] file: an n x p matrix, or d x n x p."""
+    try:
+        X = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise SettingsError(f"[start] file {path} cannot be read as a .npy array: {error}") from error
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu" or X.ndim not in (2, 3):
+        raise SettingsError(f"[start] file {path} must hold an n x p matrix of real numbers")
+    return X.astype(np.float64)

@@ -1,0 +1,36 @@
+"""Ctrl-C and SIGTERM end a run after the step in progress, so that nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupt:
+    """While this is open the first signal only raises a flag; a second one interrupts at once."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():  # others cannot set handlers
+            self.before = {s: signal.signal(s, self.handle) for s in self.SIGNALS}
+        return self
+
+    def handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Note the signal; the second time, stop where we are."""
+        if self.name is not None:
+            raise KeyboardInterrupt
+        self.name = signal.Signals(number).name
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self.before.items():
+            # A handler set outside Python reads as None and cannot be set again; the default is nearest.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

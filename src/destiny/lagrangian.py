@@ -1,0 +1,82 @@
+"""The approximate augmented Lagrangian of the paper (Section 2.2, below eq. (2.3)) and its directions.
+
+With the multiplier in closed form, eq. (2.2), and the expansion of eq. (2.3), the penalty function is
+
+    h(X) = g(X) + beta b(X),   g(X) = 3/2 f(X) - 1/2 f(X X^T X),   b(X) = 1/4 ||X^T X - I||_F^2 .
+
+Its exact gradient needs grad f at two points; G and H = G + beta X (X^T X - I) need it at one. All
+functions act on single matrices and on stacks; ``f`` and ``gradient`` are callables on the same shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from destiny.stiefel import norm, sym, transpose
+from destiny.types import Array
+
+Function = Callable[[Array], Array]
+
+
+def gram(X: Array) -> Array:
+    """X^T X."""
+    return transpose(X) @ X
+
+
+def cubic(X: Array) -> Array:
+    """X X^T X, where the paper evaluates grad f."""
+    return X @ gram(X)
+
+
+def dissolve(X: Array) -> Array:
+    """X (3 I - X^T X) / 2, where constraint dissolving evaluates it: safe for f that grow, such as OLSR."""
+    return X @ (1.5 * np.eye(X.shape[-1]) - gram(X) / 2)
+
+
+POINTS: dict[str, Function] = {"cubic": cubic, "dissolve": dissolve}
+
+
+def b(X: Array) -> Array:
+    """b(X) = 1/4 ||X^T X - I||_F^2."""
+    return norm(gram(X) - np.eye(X.shape[-1])) ** 2 / 4
+
+
+def g(f: Function, X: Array) -> Array:
+    """g(X) = 3/2 f(X) - 1/2 f(X X^T X)."""
+    return 1.5 * f(X) - f(cubic(X)) / 2
+
+
+def h(f: Function, X: Array, beta: float) -> Array:
+    """h(X) = g(X) + beta b(X), the approximate augmented Lagrangian."""
+    return g(f, X) + beta * b(X)
+
+
+def gradient_h(gradient: Function, X: Array, beta: float) -> Array:
+    """The exact gradient of h: two gradient evaluations, at X and at X X^T X."""
+    M = gram(X)
+    at_cubic = gradient(X @ M)
+    along = at_cubic @ M / 2 + X @ sym(transpose(X) @ at_cubic)
+    return 1.5 * gradient(X) - along + beta * X @ (M - np.eye(X.shape[-1]))
+
+
+def assemble(X: Array, M: Array, slope: Array, beta: float | Array) -> Array:
+    """H from the pieces: M = X^T X and ``slope`` = grad f at the evaluation point.
+
+    H = slope (3 I - M) / 2 - X [sym(X^T slope) - beta (M - I)]; the Riemannian gradient when M = I.
+    """
+    I = np.eye(X.shape[-1])
+    H = slope @ (1.5 * I - M / 2)
+    H += X @ (beta * (M - I) - sym(transpose(X) @ slope))
+    return H
+
+
+def G(gradient: Function, X: Array, point: str = "cubic") -> Array:
+    """G(X): H without the penalty."""
+    return H(gradient, X, 0.0, point)
+
+
+def H(gradient: Function, X: Array, beta: float | Array, point: str = "cubic") -> Array:
+    """H(X) = G(X) + beta X (X^T X - I): DESTINY's direction, one gradient evaluation."""
+    return assemble(X, gram(X), gradient(POINTS[point](X)), beta)

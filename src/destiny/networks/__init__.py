@@ -1,0 +1,47 @@
+"""Who talks to whom, and with which weights.
+
+>>> from destiny import networks
+>>> network = networks.ring(8)
+>>> round(network.lambda_, 3), network.diameter
+(0.805, 4)
+"""
+
+from destiny.networks.changing import LinkLoss, Matchings, link_loss, matchings
+from destiny.networks.given import from_edges, from_file, from_graph, from_weights
+from destiny.networks.graphs import complete, exponential, grid, hypercube, path, ring, star, torus
+from destiny.networks.kinds import KINDS, build, options_of
+from destiny.networks.network import Network
+from destiny.networks.random_graphs import erdos_renyi, random_geometric, random_regular, small_world
+from destiny.networks.schedule import Schedule, periodic, sequence
+from destiny.networks.weights import RULES
+
+__all__ = [
+    "KINDS",
+    "RULES",
+    "LinkLoss",
+    "Matchings",
+    "Network",
+    "Schedule",
+    "build",
+    "complete",
+    "erdos_renyi",
+    "exponential",
+    "from_edges",
+    "from_file",
+    "from_graph",
+    "from_weights",
+    "grid",
+    "hypercube",
+    "link_loss",
+    "matchings",
+    "options_of",
+    "path",
+    "periodic",
+    "random_geometric",
+    "random_regular",
+    "ring",
+    "sequence",
+    "small_world",
+    "star",
+    "torus",
+]

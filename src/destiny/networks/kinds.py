@@ -1,0 +1,135 @@
+"""Networks by name, for the command line and for files of settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from destiny.errors import NetworkError
+from destiny.networks import given, graphs, random_graphs
+from destiny.networks.arguments import integer
+from destiny.networks.changing import LinkLoss, link_loss
+from destiny.networks.network import Network
+from destiny.networks.weights import Weights
+
+
+def build(kind: str, agents: int | None = None, **options: Any) -> Network | LinkLoss:
+    """Network of a kind.
+
+    Parameters
+    ----------
+    kind : str
+        "ring", "path", "star", "complete", "grid", "torus", "hypercube", "exponential", "erdos-renyi",
+        "random-regular", "random-geometric", "small-world", "edges", "file" or "weights".
+    agents : int, optional
+        d; what is read from a file or a list of links knows it.
+    **options
+        Those of the builder (``prob``, ``degree``, ``radius``, ``rows``, ``cols``, ``path``, ``weights``...)
+        and ``loss``: the probability that a link is down in a round.
+    """
+    if kind not in KINDS:
+        raise NetworkError(f"network must be one of {', '.join(KINDS)}; found {kind!r}")
+    builder, loss, seed = KINDS[kind], options.pop("loss", None), options.get("seed", 0)
+    parameters = signature(builder).parameters
+    if loss is not None and "seed" not in parameters:
+        options.pop("seed", None)  # then it is the seed of the losses alone
+    if agents is not None:
+        options["agents"] = agents
+    _check_options(kind, options, parameters.values())
+    network = builder(**options)
+    return network if loss is None else link_loss(network, loss, seed)
+
+
+def options_of(kind: str) -> tuple[str, ...]:
+    """Names of the options :func:`build` takes for a kind, ``loss`` included."""
+    return (*(name for name in signature(KINDS[kind]).parameters if name != "agents"), "loss")
+
+
+def _check_options(kind: str, options: dict[str, Any], parameters: Any) -> None:
+    allowed = [parameter.name for parameter in parameters]
+    for name in options:
+        if name not in allowed:
+            raise NetworkError(f"{kind} has no option {name!r}; it takes {', '.join([*allowed, 'loss'])}")
+    for parameter in parameters:
+        if parameter.default is Parameter.empty and parameter.name not in options:
+            raise NetworkError(
+                f"{kind} needs the option {parameter.name!r}; found {', '.join(options) or 'none'}: "
+                f"it takes {', '.join([*allowed, 'loss'])}"
+            )
+
+
+def _grid(
+    agents: int, rows: int | None = None, cols: int | None = None, *, weights: Weights = "metropolis"
+) -> Network:
+    return graphs.grid(*_rectangle(agents, rows, cols), weights=weights)
+
+
+def _torus(
+    agents: int, rows: int | None = None, cols: int | None = None, *, weights: Weights = "metropolis"
+) -> Network:
+    return graphs.torus(*_rectangle(agents, rows, cols), weights=weights)
+
+
+def _rectangle(agents: int, rows: int | None, cols: int | None) -> tuple[int, int]:
+    """Rows and columns for d agents, as square as the divisors of d allow."""
+    agents = integer("agents", agents, 1)
+    if rows is None and cols is None:
+        rows = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
+    rows = integer("rows", rows, 1) if rows is not None else agents // integer("cols", cols, 1)
+    cols = integer("cols", cols, 1) if cols is not None else agents // max(1, rows)
+    if rows * cols != agents:
+        raise NetworkError(f"rows * cols must be the number of agents, {agents}; found {rows} x {cols}")
+    return rows, cols
+
+
+def _hypercube(agents: int, *, weights: Weights = "metropolis") -> Network:
+    dimension = integer("agents", agents, 1).bit_length() - 1
+    if agents != 2**dimension:
+        raise NetworkError(
+            f"hypercube needs a power of two as number of agents; found {agents}: "
+            f"use {2**dimension} or {2 ** (dimension + 1)}"
+        )
+    return graphs.hypercube(dimension, weights=weights)
+
+
+def _file(path: str, agents: int | None = None, *, weights: Weights = "metropolis") -> Network:
+    return _of_size(given.from_file(path, weights=weights), agents)
+
+
+def _weights(path: str, agents: int | None = None) -> Network:
+    return _of_size(given.from_weights(path), agents)
+
+
+def _edges(edges: ArrayLike, agents: int | None = None, *, weights: Weights = "metropolis") -> Network:
+    return given.from_edges(edges, agents, weights=weights)
+
+
+def _of_size(network: Network, agents: int | None) -> Network:
+    if agents is not None and network.agents != agents:
+        raise NetworkError(
+            f"{network.name} must have {agents} agents; found {network.agents}: leave agents out or change it"
+        )
+    return network
+
+
+KINDS: dict[str, Callable[..., Network]] = {
+    "ring": graphs.ring,
+    "path": graphs.path,
+    "star": graphs.star,
+    "complete": graphs.complete,
+    "grid": _grid,
+    "torus": _torus,
+    "hypercube": _hypercube,
+    "exponential": graphs.exponential,
+    "erdos-renyi": random_graphs.erdos_renyi,
+    "random-regular": random_graphs.random_regular,
+    "random-geometric": random_graphs.random_geometric,
+    "small-world": random_graphs.small_world,
+    "edges": _edges,
+    "file": _file,
+    "weights": _weights,
+}

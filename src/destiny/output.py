@@ -1,0 +1,71 @@
+"""The files of a run: summary.json, and per label history.csv and solution.npz. Never half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from destiny.errors import DestinyError, MissingExtraError, SettingsError
+from destiny.plots import convergence
+from destiny.result import Result
+
+
+def claim(folder: Path, resume: bool) -> None:
+    """Refuse a folder that cannot be used, before anything is computed; nothing is written yet."""
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"--out {folder} must be a folder; found a file")
+    if (
+        not resume
+        and folder.exists()
+        and (held := [*folder.glob("summary.json"), *folder.glob("*/checkpoints")])
+    ):
+        raise SettingsError(
+            f"--out {folder} holds another run ({held[0].relative_to(folder)}): choose another folder, "
+            "or continue that run with --resume"
+        )
+    parent = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise SettingsError(f"--out {folder} cannot be written: no permission in {parent}")
+
+
+def write(folder: Path, results: Mapping[str, Result]) -> None:
+    """Write what is known so far; the newest result is the last of ``results``."""
+    label, result = list(results.items())[-1]
+    (folder / label).mkdir(parents=True, exist_ok=True)
+    replace(folder / label / "history.csv", result.history.to_csv)
+    replace(folder / label / "solution.npz", lambda path: _save_solution(path, result))
+    entries = [{"label": name, **r.summary()} for name, r in results.items()]
+    text = json.dumps(entries, indent=2, allow_nan=False) + "\n"
+    replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], None]) -> None:
+    """convergence.png; without matplotlib, a sentence instead."""
+    histories = {label: r.history for label, r in results.items()}
+    try:
+        replace(folder / "convergence.png", lambda path: convergence(histories, path))
+    except MissingExtraError as error:
+        warn(f"convergence.png was not drawn: {error}")
+
+
+def replace(path: Path, writer: Callable[[Path], object]) -> None:
+    """Write aside, then rename: a reader sees the old file or the new one."""
+    aside = path.with_name(f".{path.name}.tmp{path.suffix}")
+    try:
+        writer(aside)
+        aside.replace(path)
+    except OSError as error:
+        raise DestinyError(f"could not write {path}: {error.strerror or error}") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _save_solution(path: Path, result: Result) -> None:
+    arrays = {"X": result.X, "agents": result.agents}
+    if result.axes is not None:
+        arrays["axes"] = result.axes
+    np.savez(path, allow_pickle=False, **arrays)

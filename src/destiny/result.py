@@ -1,0 +1,105 @@
+"""What a run returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from destiny.history import History
+from destiny.metrics import Measures
+from destiny.types import Array
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of `destiny.solve`; ``print(result)`` tells the story.
+
+    Attributes
+    ----------
+    reason : str
+        Why the run stopped.
+    converged : bool
+        Whether that means convergence; never true at an infeasible or scattered point.
+    X : ndarray (n, p)
+        The answer, polar(mean of the agents' copies): orthonormal. NaN if the run diverged.
+    axes : ndarray (n, p) or None
+        For PCA: the principal axes by Rayleigh-Ritz, largest variance first.
+    agents : ndarray (d, n, p)
+        The agents' own copies.
+    measures : Measures
+        Objective, stationarity, consensus and feasibility at the end.
+    history : History
+        One row per measurement.
+    steps, rounds, scalars, seconds
+        Iterations, communication rounds, float64 numbers sent over all links, time without measuring.
+    notes : list of str
+        Remarks on the run worth knowing.
+    settings : dict
+        The algorithm and its settings.
+    interrupted : str or None
+        Name of the signal that ended the run, if one did.
+    """
+
+    reason: str
+    converged: bool
+    X: Array
+    agents: Array
+    measures: Measures
+    history: History
+    steps: int
+    rounds: int
+    scalars: int
+    seconds: float
+    settings: dict[str, Any]
+    axes: Array | None = None
+    notes: list[str] = field(default_factory=list)
+    interrupted: str | None = None
+    state: Any = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        m, n = self.measures, self.X.shape
+        lines = [
+            self.reason,
+            f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n[0]} x {n[1]}",
+            f"  {self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.seconds:.2f} s",
+            f"  stationarity {m.stationarity:.1e}, consensus {m.consensus:.1e}, "
+            f"feasibility {m.feasibility:.1e}",
+            f"  objective {m.objective:.12g}",
+        ]
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+    @property
+    def sent(self) -> str:
+        """What was sent over all links, in bytes, for people."""
+        return _bytes(8 * self.scalars)
+
+    def summary(self) -> dict[str, Any]:
+        """The facts, ready for a JSON file; a number that is not finite is None there."""
+        return {
+            "algorithm": self.settings["kind"],
+            "settings": self.settings,
+            "converged": self.converged,
+            "reason": self.reason,
+            "steps": self.steps,
+            "rounds": self.rounds,
+            "scalars": self.scalars,
+            "seconds": self.seconds,
+            **{k: v if v - v == 0 else None for k, v in self.measures.as_dict().items()},
+            "notes": self.notes,
+        }
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the three measures over the rounds into a picture file."""
+        from destiny.plots import convergence
+
+        convergence({self.settings["kind"]: self.history}, path)
+
+
+def _bytes(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

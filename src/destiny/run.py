@@ -1,0 +1,189 @@
+"""Run an algorithm: `iterate`, the one loop, open to anybody; and `solve`, which drives it to an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from destiny import checkpoint as checkpoints
+from destiny import metrics
+from destiny.algorithms import Destiny
+from destiny.drive import Drive, Moment
+from destiny.engines import Local
+from destiny.engines.local import LocalTeam
+from destiny.errors import ProblemError, SettingsError
+from destiny.interrupt import Interrupt
+from destiny.problems import Separable
+from destiny.progress import ProgressBar
+from destiny.result import Result
+from destiny.stiefel import random_point, violation
+from destiny.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
+from destiny.types import Algorithm, Array, Objective, Problem, Topology
+
+
+def iterate(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    algorithm: Algorithm[Any] | None = None,
+    *,
+    start: Array | None = None,
+    seed: int = 0,
+    engine: Local | None = None,
+    resume: checkpoints.Saved | None = None,
+) -> Iterator[Moment]:
+    """Run an algorithm for ever, one `Moment` per step (the first is the start); break when you like.
+
+    Parameters
+    ----------
+    problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
+    network : Network or a changing network with as many agents
+    algorithm : Algorithm, optional
+        By default `Destiny` with scale-free settings.
+    start : ndarray (n, p) or (d, n, p), optional
+        Starting point; by default a random point of the manifold from ``seed``, the same at all agents.
+    engine : Local, optional
+        Where the agents live; by default this process.
+    resume : Saved, optional
+        A checkpoint to continue from.
+    """
+    problem, X = _prepare(problem, network, start, seed)
+    algorithm = Destiny() if algorithm is None else algorithm
+    team = (engine or Local()).connect(problem, network)
+    try:
+        clock = time.perf_counter()
+        if resume is None:
+            step, parts = 0, team.each(algorithm.init, team.split(X))
+            seconds = time.perf_counter() - clock
+        else:
+            step, seconds, parts = _restore(resume, algorithm, team, X)
+        while True:
+            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team)
+            clock = time.perf_counter()
+            parts = team.each(algorithm.step, parts)
+            seconds += time.perf_counter() - clock
+            step += 1
+    finally:
+        team.close()
+
+
+def _prepare(
+    problem: Problem | Sequence[Objective], network: Topology, start: Array | None, seed: int
+) -> tuple[Problem, Array]:
+    """Check that problem, network and start fit together; the start as a stack ``(d, n, p)``."""
+    if isinstance(problem, Sequence):
+        if start is None:
+            raise ProblemError("a list of objectives has no shape of its own: give start, an n x p matrix")
+        problem = Separable(problem, np.shape(start)[-2:])
+    d, (n, p) = problem.agents, problem.shape
+    if network.agents != d:
+        raise SettingsError(
+            f"the problem has {d} agents but the network has {network.agents}: make them equal"
+        )
+    if not getattr(network, "connected", True):
+        raise SettingsError(
+            "the network must be connected: this one is meant as a part of periodic or sequence"
+        )
+    X = random_point(n, p, seed) if start is None else np.asarray(start, dtype=np.float64)
+    if X.shape not in ((n, p), (d, n, p)):
+        raise SettingsError(f"start must be {n} x {p} (or {d} x {n} x {p}); found shape {X.shape}")
+    if not np.isfinite(X).all():
+        raise SettingsError("start must be finite; found NaN or infinite entries")
+    if (worst := float(np.max(violation(X)))) > metrics.SAFE_START:
+        raise SettingsError(
+            f"start must be near the manifold, ||X^T X - I|| <= 1/6; found {worst:.3g}: "
+            "orthonormalise its columns"
+        )
+    return problem, np.ascontiguousarray(np.broadcast_to(X, (d, n, p)))
+
+
+def _restore(
+    saved: checkpoints.Saved, algorithm: Algorithm[Any], team: LocalTeam, X: Array
+) -> tuple[int, float, list[Any]]:
+    """The saved state on this team; a fresh start tells which arrays it must have."""
+    template = team.join(team.each(algorithm.init, team.split(X)))
+    state = checkpoints.unflatten(template, saved.state)
+    for worker in team.workers:
+        worker.traffic.rounds, worker.traffic.scalars = saved.facts["round"], saved.facts["scalars"]
+    if "flood" in saved.arrays:
+        team.set_flood(saved.arrays["flood"])
+    return saved.facts["step"], saved.facts["seconds"], team.split(state)
+
+
+def solve(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    algorithm: Algorithm[Any] | None = None,
+    *,
+    start: Array | None = None,
+    seed: int = 0,
+    rounds: int = 10_000,
+    seconds: float | None = None,
+    tolerance: float = 1e-8,
+    decentralised: bool = False,
+    every: int = 10,
+    rules: Sequence[Rule] = (),
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 100,
+    resume: bool = False,
+    engine: Local | None = None,
+    progress: bool | None = None,
+    label: str | None = None,
+) -> Result:
+    """Minimise (1/d) sum f_i(X) subject to X^T X = I over a network of agents.
+
+    Parameters
+    ----------
+    problem, network, algorithm, start, seed, engine
+        As in `iterate`.
+    rounds, seconds : int, float
+        What the run may use at most.
+    tolerance : float
+        Converged when stationarity, consensus and feasibility are all below it; 0 means never.
+    decentralised : bool
+        Let the agents themselves find out and agree that they are done, from local quantities and messages
+        to neighbours, instead of looking at the whole network. All stop after the same step.
+    every : int
+        Measure every so many steps; 0 means only at the start and the end.
+    rules : sequence of Rule
+        Further reasons to stop.
+    checkpoint : path, optional
+        Folder for checkpoints, written every ``checkpoint_every`` steps (0: only when interrupted), on
+        Ctrl-C and on SIGTERM. With ``resume`` the run continues from the newest; the bits are those of a
+        run never interrupted.
+    progress : bool, optional
+        Show a progress bar; by default on a terminal only.
+
+    Returns
+    -------
+    Result
+        Numerical outcomes (diverged, out of rounds) come back in it; only mistakes raise.
+    """
+    problem, X = _prepare(problem, network, start, seed)
+    algorithm = Destiny() if algorithm is None else algorithm
+    drive = Drive(
+        algorithm, network, X, every=every,
+        folder=None if checkpoint is None else Path(checkpoint), save_every=checkpoint_every,
+        agree=tolerance if decentralised else None,
+        rules=[
+            *([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules,
+            *([] if seconds is None else [Seconds(seconds)]), Rounds(rounds),
+        ],
+    )  # fmt: skip
+    saved = drive.find_saved() if resume else None
+    moments = iterate(problem, network, algorithm, start=X, engine=engine, resume=saved)
+    bar = ProgressBar(label or drive.settings["kind"], rounds, progress)
+    try:
+        with Interrupt() as interrupt:
+            for moment in moments:
+                stop = drive.look(moment, saved, interrupt)
+                bar.update(moment.round, drive.measures)
+                if stop is not None:
+                    return drive.result(moment, stop, problem, interrupt)
+    finally:
+        bar.close()
+        moments.close()  # type: ignore[attr-defined]
+    raise AssertionError("iterate never ends by itself")

@@ -1,0 +1,217 @@
+"""Step sizes: constant, diminishing, Barzilai-Borwein as printed and with safeguards.
+
+A rule is a frozen dataclass of settings. What it remembers is a `Pace`, arrays ``(agents, 1, 1)`` that
+live in the algorithm's state; every agent sets its step from what it sees itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from destiny.errors import SettingsError
+from destiny.stiefel import inner, norm
+from destiny.types import Array
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a step rule remembers, one number per agent in each array ``(agents, 1, 1)``."""
+
+    eta: Array
+    """The next step size."""
+    bound: Array
+    """The step never exceeds bound / curvature."""
+    limit: Array
+    """c sqrt(1 - lambda), where bound starts and what it never exceeds."""
+    curvature: Array
+    """L_i, recent largest secant ||dH|| / ||dX||, forgotten slowly."""
+    peak: Array
+    """Largest secant ever seen."""
+    floor: Array
+    """Curvature at which neighbours drifted apart: forgetting stops there."""
+    fast: Array
+    """Disagreement averaged over about 10 steps."""
+    slow: Array
+    """Disagreement averaged over about 50 steps."""
+    count: Array
+    """Steps taken."""
+
+    @classmethod
+    def start(cls, eta: Array, bound: Array) -> Pace:
+        """The pace before the first step."""
+        zero = np.zeros_like(eta)
+        return cls(eta, bound, bound, zero, zero, zero, zero, zero, zero)
+
+
+@dataclass(frozen=True)
+class Move:
+    """What one step showed: differences of iterates, trackers and directions, and the disagreement."""
+
+    S: Array
+    """X_k - X_{k-1}."""
+    J: Array
+    """D_k - D_{k-1}."""
+    dH: Array
+    """H_k - H_{k-1}: local, hence free of other agents' curvature."""
+    disagreement: Array
+    """||V_i - (W V)_i|| of the message V_i just mixed, ``(agents, 1, 1)``."""
+
+
+class StepRule(Protocol):
+    """How an agent sets its step size."""
+
+    @property
+    def eta(self) -> float | None:
+        """First step; None means 0.05 / ||gradient||, from the agents' own start."""
+
+    @property
+    def network(self) -> bool:
+        """Whether the rule wants to know how well the network mixes."""
+
+    def update(self, pace: Pace, move: Move) -> Pace:
+        """The pace after a step."""
+
+
+def scalar(values: Array) -> Array:
+    """``(agents,) -> (agents, 1, 1)``, to multiply stacks."""
+    return values[:, None, None]
+
+
+def positive(name: str, value: float | None, optional: bool = False) -> None:
+    """Refuse a setting that is not a positive finite number."""
+    if value is None and optional:
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or not number or not 0 < value < np.inf:
+        raise SettingsError(f"{name} must be a positive number; found {value!r}")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same step for ever, as in Algorithm 1 of the paper."""
+
+    eta: float
+    kind = "constant"
+    network = False
+
+    def __post_init__(self) -> None:
+        positive("step eta", self.eta)
+
+    def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
+        """Nothing changes."""
+        return pace
+
+
+@dataclass(frozen=True)
+class Diminishing:
+    """eta / (k + 1)^power: for methods that are exact only with vanishing steps."""
+
+    eta: float
+    power: float = 0.5
+    kind = "diminishing"
+    network = False
+
+    def __post_init__(self) -> None:
+        positive("step eta", self.eta)
+        positive("step power", self.power)
+
+    def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
+        """One step further down."""
+        count = pace.count + 1
+        return replace(pace, eta=self.eta / (count + 1) ** self.power, count=count)
+
+
+def barzilai_borwein(move: Move) -> Array:
+    """|<S, J> / <J, J>| of Section 4.2; not finite where the tracker did not move."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return scalar(np.abs(inner(move.S, move.J)) / inner(move.J, move.J))
+
+
+@dataclass(frozen=True)
+class PlainBB:
+    """The Barzilai-Borwein step exactly as printed in Section 4.2; 0/0 keeps the last step."""
+
+    eta: float | None = None
+    kind = "bb-plain"
+    network = False
+
+    def __post_init__(self) -> None:
+        positive("step eta", self.eta, optional=True)
+
+    def update(self, pace: Pace, move: Move) -> Pace:
+        """The formula, wherever it is a number."""
+        eta = barzilai_borwein(move)
+        return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta))
+
+
+def secants(move: Move) -> tuple[Array, Array]:
+    """||dH|| / ||S|| of each agent, and where it is more than rounding errors (elsewhere 0)."""
+    moved = scalar(norm(move.S))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        secant = scalar(norm(move.dH)) / moved
+    # 1e-13 of ||X|| = sqrt(p): below it the differences are noise, and so would be the step.
+    sound = np.isfinite(secant) & (moved > 1e-13 * np.sqrt(move.S.shape[-1]))
+    return np.where(sound, secant, 0.0), sound
+
+
+@dataclass(frozen=True)
+class BB:
+    """Barzilai-Borwein steps that never outrun the network.
+
+    eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / L_i), where L_i is the largest recent secant
+    ||dH_i|| / ||dX_i||. L_i is forgotten (factor ``forget``) only while the agent and its neighbours draw
+    closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
+    the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the
+    bound itself shrinks, down to a tenth, and grows again later. Fast on good networks and safe on rings,
+    stars and grids, with nothing to tune, and scale-free throughout.
+    """
+
+    eta: float | None = None
+    cap: float = 1.0
+    forget: float = 0.98
+    fade: float = 0.997
+    kind = "bb"
+    network = True
+
+    def __post_init__(self) -> None:
+        positive("step eta", self.eta, optional=True)
+        positive("step cap", self.cap)
+        for name in ("forget", "fade"):
+            value = getattr(self, name)
+            positive(f"step {name}", value)
+            if value > 1:
+                raise SettingsError(f"step {name} must be at most 1; found {value!r}")
+
+    def update(self, pace: Pace, move: Move) -> Pace:
+        """One step: do we draw closer, how curved is it here, how far may we go."""
+        fast, slow = self.averages(pace, move.disagreement)
+        closer = fast <= slow
+        secant, sound = secants(move)
+        peak = np.maximum(pace.peak, secant)
+        floor = np.where(closer, self.fade * pace.floor, np.maximum(pace.floor, pace.curvature))
+        trusted = np.where(closer, np.maximum(floor, self.forget * pace.curvature), peak)
+        curvature = np.where(sound, np.maximum(trusted, secant), pace.curvature)
+        # Still apart at the largest curvature: the network mixes worse than it seemed at the start.
+        helpless = ~closer & (pace.curvature >= pace.peak)
+        bound = pace.bound * np.where(helpless, self.forget, np.where(closer, 1.001, 1.0))
+        bound = np.clip(bound, pace.limit / 10, pace.limit)
+
+        with np.errstate(divide="ignore", invalid="ignore"):
+            eta = np.minimum(barzilai_borwein(move), bound / curvature)
+        eta = np.where(sound & np.isfinite(eta), eta, pace.eta)
+        return Pace(eta, bound, pace.limit, curvature, peak, floor, fast, slow, pace.count + 1)
+
+    def averages(self, pace: Pace, disagreement: Array) -> tuple[Array, Array]:
+        """Disagreement over 10 and 50 steps: soon enough to see a drift, not misled by BB's own swings."""
+        first = pace.count == 0
+        fast = np.where(first, disagreement, 0.9 * pace.fast + 0.1 * disagreement)
+        slow = np.where(first, disagreement, 0.98 * pace.slow + 0.02 * disagreement)
+        return fast, slow
+
+
+RULES: dict[str, type[Constant | Diminishing | PlainBB | BB]] = {
+    rule.kind: rule for rule in (BB, PlainBB, Constant, Diminishing)
+}

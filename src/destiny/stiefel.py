@@ -1,0 +1,69 @@
+"""The Stiefel manifold St(n, p) = {X : X^T X = I_p}, on single matrices and on stacks ``(agents, n, p)``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from destiny.errors import ProblemError
+from destiny.types import Array
+
+
+def transpose(X: Array) -> Array:
+    """X^T of the last two axes, as a view."""
+    return X.swapaxes(-1, -2)
+
+
+def sym(M: Array) -> Array:
+    """(M + M^T) / 2."""
+    return (M + transpose(M)) / 2
+
+
+def inner(X: Array, Y: Array) -> Array:
+    """<X, Y> = tr(X^T Y) of each matrix, ``(..., n, p) -> (...)``."""
+    flat = (*X.shape[:-2], -1)
+    # One dot product per matrix: its bits do not depend on the other matrices of the stack.
+    return np.asarray(np.vecdot(X.reshape(flat), Y.reshape(flat)))
+
+
+def norm(X: Array) -> Array:
+    """Frobenius norm of each matrix, ``(..., n, p) -> (...)``."""
+    return np.sqrt(inner(X, X))
+
+
+def tangent(X: Array, D: Array) -> Array:
+    """D - X sym(X^T D): projection of D on the tangent space at X; of grad f, the Riemannian gradient."""
+    return D - X @ sym(transpose(X) @ D)
+
+
+def polar(X: Array) -> Array:
+    """Nearest point of the manifold, U V^T of the thin SVD."""
+    U, _, Vt = np.linalg.svd(X, full_matrices=False)
+    return np.asarray(U @ Vt)
+
+
+def qr(X: Array) -> Array:
+    """Q of the QR factorisation with the diagonal of R made positive, hence unique."""
+    Q, R = np.linalg.qr(X)
+    signs = np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return np.asarray(Q * signs[..., None, :])
+
+
+def violation(X: Array) -> Array:
+    """||X^T X - I||_F of each matrix, ``(..., n, p) -> (...)``."""
+    return norm(transpose(X) @ X - np.eye(X.shape[-1]))
+
+
+def random_point(n: int, p: int, seed: int = 0) -> Array:
+    """A uniformly distributed point: QR of a Gaussian matrix. Equal seeds give equal points everywhere."""
+    if not 1 <= p <= n:
+        raise ProblemError(
+            f"a point of St(n, p) needs 1 <= p <= n; found n = {n}, p = {p}: choose a smaller p"
+        )
+    return qr(np.random.default_rng(seed).standard_normal((n, p)))
+
+
+def subspace_distance(X: Array, Y: Array) -> float:
+    """||X X^T - Y Y^T||_2, the sine of the largest angle between two subspaces of equal dimension."""
+    X, Y = polar(X), polar(Y)
+    # From the part of Y outside X, not from sqrt(1 - cos^2): that would lose half of the digits.
+    return min(1.0, float(np.linalg.norm(Y - X @ (X.T @ Y), 2)))

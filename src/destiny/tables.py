@@ -1,0 +1,79 @@
+"""Check the tables of a settings file: known keys, right types, one sentence that names the key."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from destiny.errors import DestinyError, SettingsError
+
+T = TypeVar("T")
+
+WORDS = {
+    int: "a whole number", float: "a number", str: "a text", bool: "true or false",
+    list: "a list", dict: "a table",
+}  # fmt: skip
+
+
+def check(
+    table: object, where: str, keys: Mapping[str, Any], required: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The table itself, once every key is known, every value fits and nothing required is missing."""
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where} must be a table; found {table!r}")
+    for key, value in table.items():
+        if key not in keys:
+            raise SettingsError(f"{where} has no key {key!r}; it takes {', '.join(keys)}")
+        if not fits(value, keys[key]):
+            raise SettingsError(f"{where} {key} must be {spell(keys[key])}; found {value!r}")
+    for key in required:
+        if key not in table:
+            raise SettingsError(f"{where} needs the key {key!r}: {spell(keys[key])}")
+    return table
+
+
+def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, str] | None = None) -> T:
+    """A dataclass of settings from a table whose keys are its fields.
+
+    Keys have hyphens where fields have underscores; ``names`` maps keys that differ further. A value that is
+    a dataclass already (a step rule) is taken as it is.
+    """
+    hints = get_type_hints(kind)
+    own = {f.name.strip("_").replace("_", "-"): f.name for f in fields(kind)}  # type: ignore[arg-type]
+    other = dict(names or {})
+    known = {k: n for k, n in own.items() if n not in other.values()} | other
+    check(table, where, {key: hints[name] for key, name in known.items()})
+    try:
+        return kind(**{known[key]: value for key, value in table.items()})
+    except TypeError:  # a field without a default was left out
+        missing = [k for k, n in known.items() if k not in table and not hasattr(kind, n)]
+        raise SettingsError(f"{where} needs {' and '.join(missing)}") from None
+    except DestinyError as error:
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a TOML value is of the hinted type; a whole number is a number, but true is not."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, option) for option in get_args(hint) if option is not type(None))
+    if hint is Any or is_dataclass(value):
+        return True
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
+
+
+def spell(hint: Any) -> str:
+    """A type in words."""
+    if get_origin(hint) is Literal:
+        return " or ".join(f'"{option}"' for option in get_args(hint))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(spell(option) for option in get_args(hint) if option is not type(None))
+    return WORDS.get(get_origin(hint) or hint, str(hint))
