@@ -37,7 +37,8 @@ def convergence(
     for axis, (column, name) in zip(axes, PANELS.items(), strict=True):
         for k, (label, history) in enumerate(histories.items()):
             y = history[column]
-            shown = y > 0  # a log scale has no zero: the common start has none of it
+            # A log scale has no zero, and the common start would be a needle at rounding errors.
+            shown = (y > 0) & ((history["step"] > 0) | (column == "stationarity"))
             colour, style = COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]
             axis.plot(history[x][shown], y[shown], label=label, color=colour, linestyle=style, linewidth=1.6)
         axis.set_yscale("log")

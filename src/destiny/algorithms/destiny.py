@@ -51,9 +51,9 @@ class Destiny:
     point : "cubic" or "dissolve"
         Where grad f is evaluated: X X^T X (paper) or X (3 I - X^T X) / 2.
     watch : bool
-        Double beta where agents agree and the tracker is at rest but X^T X != I: the penalty is then below its
-        threshold 3/2 lambda_max(sym(X^T grad f)), and the run would settle at an infeasible point. With beta
-        "auto" also where X moves away outside the region R.
+        Double beta where agents agree and the tracker is at rest but X^T X != I: the penalty is then below
+        its threshold 3/2 lambda_max(sym(X^T grad f)), and the run would settle at an infeasible point. With
+        beta "auto" also where X moves away outside the region R.
     gossip : int
         Rounds at the start in which the agents learn what "auto" means; none if nothing is "auto".
     lambda_ : None or a number in [0, 1)
@@ -122,8 +122,10 @@ class Destiny:
         M = gram(X)
         H = assemble(X, M, agents.gradient(self.at(X, M)), s.beta)
         dH = H - s.H
-        D = WD + dH
-        disagreement = scalar(norm(V - X))
+        D = WD
+        D += dH
+        V -= X
+        disagreement = scalar(norm(V))
         violation = scalar(norm(M - np.eye(X.shape[-1])))
         pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement))
         after = DestinyState(
@@ -138,8 +140,9 @@ class Destiny:
 
     def watched(self, s: DestinyState, before: Array) -> DestinyState:
         """Double beta where X rests off the manifold, its pull cancelled by everything else, or escapes."""
-        at_rest = scalar(norm(s.D)) < CANCELLED * s.beta * s.violation
-        stuck = at_rest & (s.disagreement < CANCELLED * s.violation)
+        stuck = s.disagreement < CANCELLED * s.violation
+        if stuck.any():  # rare enough to save the norm of D otherwise
+            stuck &= scalar(norm(s.D)) < CANCELLED * s.beta * s.violation
         # A beta given as a number is taken literally as long as the run moves; one at rest is a wrong answer.
         leaving = (self.beta == "auto") & (s.violation > SAFE) & (s.violation > before)
         stalled = np.where(stuck, s.stalled + 1, 0.0)

@@ -1,0 +1,13 @@
+"""Run every benchmark."""
+
+from benchmarks import scale, sdl_gradient, step
+
+
+def main() -> None:
+    for module in (step, scale, sdl_gradient):
+        print(f"\n{(module.__doc__ or '').splitlines()[0]}")
+        module.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""A DESTINY step against its bare gradient, and two worker threads against one (paper size)."""
+
+from __future__ import annotations
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import destiny
+from benchmarks.timing import best, report
+from destiny.engines import Local
+
+
+def stepper(problem, network, threads: int):
+    """A function that takes one step of a running DESTINY."""
+    algorithm = destiny.Destiny()
+    team = Local(threads).connect(problem, network)
+    parts = team.each(
+        algorithm.init, team.split(np.repeat(destiny.stiefel.random_point(300, 10)[None], 32, 0))
+    )
+
+    def step():
+        nonlocal parts
+        parts = team.each(algorithm.step, parts)
+
+    return step
+
+
+def main() -> None:
+    problem = destiny.problems.pca.synthetic(n=300, m=3200, p=10, xi=0.95, agents=32, seed=0)
+    network = destiny.networks.erdos_renyi(32, prob=0.4, seed=0)
+    rng = np.random.default_rng(0)
+    A, Y = rng.standard_normal((32, 300, 100)), rng.standard_normal((32, 300, 10))
+    with threadpool_limits(1):
+        seconds = best(
+            {
+                "gradient": lambda: A @ (A.transpose(0, 2, 1) @ Y),
+                "one": stepper(problem, network, 1),
+                "two": stepper(problem, network, 2),
+            }
+        )
+    print(f"bare gradient {1e3 * seconds['gradient']:.2f} ms, step {1e3 * seconds['one']:.2f} ms")
+    report("step with BB, one thread", seconds["one"] / seconds["gradient"], 1.5, "the batched A_i (A_i^T Y)")
+    report("step, two worker threads", seconds["two"] / seconds["one"], 0.65, "the one-thread step")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
+
+from destiny.problems import custom, data, olsr, pca, sdl
+from destiny.problems.custom import Separable, check_gradient
+from destiny.problems.olsr import OLSR
+from destiny.problems.pca import PCA
+from destiny.problems.sdl import SDL
+
+__all__ = ["OLSR", "PCA", "SDL", "Separable", "check_gradient", "custom", "data", "olsr", "pca", "sdl"]

@@ -1,0 +1,110 @@
+"""Checks shared by the problems: each raises one sentence with expected, found, and what to do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.errors import ProblemError
+from destiny.types import Array
+
+
+def check_matrix(data: NDArray[Any], name: str) -> None:
+    """Refuse what is not a 2-D array of real numbers."""
+    name = _with_file(data, name)
+    if data.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} must be real numbers; found dtype {data.dtype}; convert the array first")
+    if data.ndim != 2:
+        raise ProblemError(
+            f"{name} must be 2-D, features x samples; found {data.ndim}-D of shape {data.shape}; "
+            "reshape the array, and give one array per agent"
+        )
+    if data.shape[0] == 0:
+        raise ProblemError(
+            f"{name} must have at least one feature; found shape {data.shape}; check the array"
+        )
+
+
+def check_finite(data: NDArray[Any], name: str) -> None:
+    """Refuse NaN and infinity, without a temporary of the size of the data."""
+    if data.dtype.kind != "f" or data.size == 0:
+        return
+    # The extremes carry NaN and infinity through, and a reduction allocates nothing.
+    if np.isfinite(data.min()) and np.isfinite(data.max()):
+        return
+    for row, values in enumerate(data):
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise ProblemError(
+                f"{_with_file(data, name)} must be finite; found {values[bad[0]]} at feature {row}, "
+                f"sample {bad[0]}; remove the sample or fill the gap"
+            )
+
+
+def check_p(p: SupportsIndex, n: int) -> int:
+    """The number of columns of X as an int between 1 and n."""
+    try:
+        columns = operator.index(p)
+    except TypeError:
+        raise ProblemError(f"p must be a whole number; found {p!r}; pass an int") from None
+    if not 1 <= columns <= n:
+        raise ProblemError(
+            f"p must lie between 1 and the number of features n = {n}; found {columns}; "
+            "X^T X = I_p has no solution otherwise"
+        )
+    return columns
+
+
+def check_scale(scale: float) -> float:
+    """The factor of the data as a finite float."""
+    if not np.isfinite(scale):
+        raise ProblemError(
+            f"scale must be a finite number; found {scale}; leave it out to keep the data as is"
+        )
+    return float(scale)
+
+
+def check_ids(ids: Sequence[int], agents: int) -> list[int]:
+    """Indices of agents as ints between 0 and d - 1."""
+    numbers = [operator.index(i) for i in ids]
+    for i in numbers:
+        if not 0 <= i < agents:
+            raise ProblemError(
+                f"agents are numbered 0 to {agents - 1}; found {i}; host only agents that exist"
+            )
+    return numbers
+
+
+def check_stack(X: Array, agents: int, shape: tuple[int, int]) -> Array:
+    """X as a C-ordered stack ``(agents, n, p)``, so that bits do not depend on its layout."""
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    if X.shape != (agents, *shape):
+        raise ProblemError(
+            f"X must be a stack (agents, n, p) = {(agents, *shape)}; found {X.shape}; "
+            "give one X for each hosted agent"
+        )
+    return X
+
+
+def check_real(found: object, shape: tuple[int, ...], name: str) -> Array:
+    """What a user's function returned, as float64 of the shape expected; NaN and infinity are let through."""
+    result = np.asarray(found)
+    if result.dtype.kind not in "biuf":
+        raise ProblemError(f"{name} must be real numbers; found dtype {result.dtype}; return a float64 array")
+    if result.shape != shape:
+        expected = f"of shape {shape}" if shape else "one number"
+        raise ProblemError(
+            f"{name} must be {expected}; found shape {result.shape}; return the shape expected"
+        )
+    return result.astype(np.float64, copy=False)
+
+
+def _with_file(data: NDArray[Any], name: str) -> str:
+    """The name, and the file from which the array is memory-mapped unless the name tells already."""
+    file = getattr(data, "filename", None)
+    return name if file is None or Path(file).name in name else f"{name} ({file})"

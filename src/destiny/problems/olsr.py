@@ -1,0 +1,150 @@
+"""Orthogonal least squares regression on data held by many agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from destiny.errors import ProblemError
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.quadratic import Pair, Quadratic
+from destiny.problems.silos import Agents, Columns, Silos, Source, deal
+from destiny.types import Array
+
+
+class OLSR:
+    """Orthogonal least squares regression, problem (1.4) of the paper.
+
+    Agent i holds data ``C_i`` and targets ``D_i``, and f_i(X) = ||C_i^T X - D_i^T||_F^2 with gradient
+    2 C_i (C_i^T X - D_i^T). Nothing is divided by m_i, nothing is centred and there is no bias; the mean
+    over the agents is taken outside.
+
+    Parameters
+    ----------
+    silos : sequence of ndarray (n, m_i), or of callables that return one
+        Data, one per agent, samples in columns; a callable is called when its agent is hosted. m_i may be
+        zero.
+    targets : sequence of ndarray (p, m_i), or of callables that return one
+        For classes the indicators of `one_hot`.
+    scale : float
+        Factor of the data; the targets stay as they are.
+    n, p : int, optional
+        Rows of the data and of the targets; needed only if all are callables without a ``shape``.
+    """
+
+    kind: Literal["olsr"] = "olsr"
+
+    def __init__(
+        self,
+        silos: Sequence[Source],
+        targets: Sequence[Source],
+        scale: float = 1.0,
+        n: int | None = None,
+        p: int | None = None,
+    ) -> None:
+        self._silos = Silos(silos, rows=n)
+        self._targets = Silos(targets, "targets", rows=p)
+        check_p(self._targets.rows, self._silos.rows)
+        self.scale = check_scale(scale)
+        if len(self._silos) != len(self._targets):
+            raise ProblemError(
+                f"every agent needs data and targets; found data of {len(self._silos)} agents and targets of "
+                f"{len(self._targets)}; give as many of both"
+            )
+        for agent, (data, target) in enumerate(zip(self._silos.sources, self._targets.sources, strict=True)):
+            if isinstance(data, Columns) and isinstance(target, Columns):
+                _check_samples(agent, data.shape[1], target.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self._silos.rows, self._targets.rows
+
+    @property
+    def agents(self) -> int:
+        """d."""
+        return len(self._silos)
+
+    def host(self, ids: Sequence[int]) -> Quadratic:
+        """The objectives of the agents ``ids``; reads their silos and no others."""
+        return Quadratic(self._load(check_ids(ids, self.agents)), self.shape, factor=1.0, scale=self.scale)
+
+    def describe(self) -> str:
+        """The problem in one sentence."""
+        return f"OLSR with {self._targets.rows} targets: {self._silos.describe()}."
+
+    def _load(self, ids: Sequence[int]) -> Iterator[Pair]:
+        for agent in ids:
+            data, targets = self._silos.load(agent), self._targets.load(agent)
+            _check_samples(agent, data.shape[1], targets.shape[1])
+            yield data, targets
+
+
+def from_data(C: NDArray[Any], D: NDArray[Any], agents: Agents, scale: float = 1.0) -> OLSR:
+    """OLSR of targets ``D`` ``(p, m)`` on data ``C`` ``(n, m)``, dealt out as in `pca.from_data`."""
+    if np.ndim(C) == 2 and np.ndim(D) == 2 and C.shape[1] != D.shape[1]:
+        raise ProblemError(
+            f"data and targets must have as many columns; found {C.shape[1]} samples and {D.shape[1]} "
+            "targets; give one target column per sample"
+        )
+    return OLSR(deal(C, agents), deal(D, agents, "targets"), scale)
+
+
+def synthetic(
+    n: int,
+    m: int,
+    p: int,
+    agents: Agents,
+    seed: int | Sequence[int],
+    noise: float = 0.0,
+    scale: float = 1.0,
+) -> OLSR:
+    """OLSR with a known answer: Gaussian data C, targets D = X*^T C + noise with X* = `planted` (n, p, seed).
+
+    C has variance 1/m, so that C C^T is about the identity. With ``noise = 0`` and ``scale = 1`` the minimum
+    is zero, at X*.
+    """
+    rng = np.random.default_rng(seed)
+    X = _orthonormal(n, p, rng)
+    C = rng.standard_normal((n, m)) / np.sqrt(m)
+    D = X.T @ C + noise / np.sqrt(m) * rng.standard_normal((p, m))
+    return from_data(C, D, agents, scale)
+
+
+def planted(n: int, p: int, seed: int | Sequence[int]) -> Array:
+    """The X* ``(n, p)`` from which `synthetic` makes its targets with the same seed."""
+    return _orthonormal(n, p, np.random.default_rng(seed))
+
+
+def one_hot(labels: ArrayLike, classes: ArrayLike | None = None) -> Array:
+    """Class indicators ``(p, m)`` of m labels.
+
+    Row i belongs to ``classes[i]``, by default the sorted labels found. Agents that hold different labels
+    must pass the same ``classes``.
+    """
+    labels = np.asarray(labels)
+    known = np.unique(labels) if classes is None else np.asarray(classes)
+    indicators: NDArray[np.bool_] = known[:, None] == labels.ravel()
+    if not indicators.any(axis=0).all():
+        stray = labels.ravel()[~indicators.any(axis=0)][0]
+        raise ProblemError(
+            f"every label must be one of the classes {known.tolist()}; found {stray}; add it to classes"
+        )
+    return indicators.astype(np.float64)
+
+
+def _orthonormal(n: int, p: int, rng: np.random.Generator) -> Array:
+    check_p(p, n)
+    Q: Array = np.linalg.qr(rng.standard_normal((n, p)))[0]
+    return Q
+
+
+def _check_samples(agent: int, samples: int, targets: int) -> None:
+    if samples != targets:
+        raise ProblemError(
+            f"agent {agent} must hold one target per sample; found {samples} samples and {targets} targets; "
+            "give one target column per sample"
+        )

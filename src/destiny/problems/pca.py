@@ -1,0 +1,110 @@
+"""Principal component analysis of data held by many agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from destiny.errors import ProblemError
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.quadratic import Quadratic, moments
+from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.types import Array
+
+
+class PCA:
+    """Principal component analysis, problem (1.3) of the paper.
+
+    Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is
+    divided by m_i and nothing is centred; the mean over the agents is taken outside.
+
+    Parameters
+    ----------
+    silos : sequence of ndarray (n, m_i), or of callables that return one
+        One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
+    p : int
+        Number of components, 1 <= p <= n.
+    scale : float
+        Factor of the data.
+    n : int, optional
+        Number of features; needed only if every silo is a callable without a ``shape``.
+    """
+
+    kind: Literal["pca"] = "pca"
+
+    def __init__(self, silos: Sequence[Source], p: int, scale: float = 1.0, n: int | None = None) -> None:
+        self._silos = Silos(silos, rows=n)
+        self._p = check_p(p, self._silos.rows)
+        self.scale = check_scale(scale)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self._silos.rows, self._p
+
+    @property
+    def agents(self) -> int:
+        """d."""
+        return len(self._silos)
+
+    def host(self, ids: Sequence[int]) -> Quadratic:
+        """The objectives of the agents ``ids``; reads their silos and no others."""
+        pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))
+        return Quadratic(pairs, self.shape, factor=-0.5, scale=self.scale)
+
+    def describe(self) -> str:
+        """The problem in one sentence."""
+        return f"PCA with {self._p} components: {self._silos.describe()}."
+
+
+def from_data(A: NDArray[Any], p: int, agents: Agents, scale: float = 1.0) -> PCA:
+    """PCA of the columns of ``A`` ``(n, m)``, dealt out to agents.
+
+    ``agents`` is their number (equal parts in order), the list of their numbers of samples, or a list of
+    index arrays.
+    """
+    return PCA(deal(A, agents), p, scale)
+
+
+def synthetic(
+    n: int, m: int, p: int, xi: float, agents: Agents, seed: int | Sequence[int], scale: float = 1.0
+) -> PCA:
+    """PCA of the data of section 4.1: A = U Sigma V^T with Sigma_ii = xi^(i/2), i = 1..n.
+
+    U ``(n, n)`` and V ``(m, n)`` are orthonormalised Gaussian matrices, drawn in this order, so n <= m. A A^T
+    has the eigenvalues xi^i; the closer xi is to 1, the harder the problem.
+
+    Examples
+    --------
+    >>> problem = synthetic(n=20, m=90, p=2, xi=0.8, agents=4, seed=0)
+    >>> problem.shape, problem.agents
+    ((20, 2), 4)
+    """
+    if n > m:
+        raise ProblemError(
+            f"synthetic data need n <= m; found n = {n} and m = {m}; ask for at least n samples"
+        )
+    rng = np.random.default_rng(seed)
+    U, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    V, _ = np.linalg.qr(rng.standard_normal((m, n)))
+    A = (U * xi ** (np.arange(1, n + 1) / 2)) @ V.T
+    return from_data(A, p, agents, scale)
+
+
+def solution(problem: PCA) -> Array:
+    """The leading p eigenvectors of sum_i A_i A_i^T, ``(n, p)``, by falling eigenvalue.
+
+    This pools the data of all agents in one place: it is the answer to compare with, not a way to find it.
+    Each column's entry of largest magnitude is positive.
+    """
+    n, p = problem.shape
+    total = np.zeros((n, n))
+    for agent in range(problem.agents):
+        total += moments(problem._silos.load(agent), None, problem.scale)[0]
+    _, vectors = scipy.linalg.eigh(total, subset_by_index=(n - p, n - 1))
+    X: Array = vectors[:, ::-1]
+    return X * np.sign(np.take_along_axis(X, np.abs(X).argmax(axis=0)[None], axis=0))

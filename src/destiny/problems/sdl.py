@@ -1,0 +1,122 @@
+"""Sparse dictionary learning on data held by many agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.errors import ProblemError
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.problems.streams import Stream, Streams
+from destiny.types import Array
+
+Precision: TypeAlias = Literal["auto", "float32", "float64"]
+
+
+class SDL:
+    """Sparse dictionary learning by the l4 norm, problem (1.5) of the paper.
+
+    Agent i holds ``B_i`` and f_i(X) = -1/4 ||X^T B_i||_4^4, with gradient -B_i (B_i^T X)^3, the cube by
+    entries. Nothing is divided by m_i; the mean over the agents is taken outside.
+
+    Data keep their dtype and, where the samples are contiguous (``images.T`` of a C-ordered ``(m, n)``
+    array), their memory; data in another layout are laid out anew when they are hosted.
+
+    Parameters
+    ----------
+    silos : sequence of ndarray (n, m_i), or of callables that return one
+        One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
+    p : int
+        Number of dictionary columns, 1 <= p <= n.
+    scale : float
+        Factor of the data, applied to the products. The gradient grows with its fourth power: for raw pixels
+        a factor such as 1/255 keeps it within reason.
+    precision : {"auto", "float32", "float64"}
+        Arithmetic of the products: "auto" takes float32 for float32 data and float64 for all others, integers
+        among them. float32 takes about half the time and limits the relative stationarity to about 1e-7.
+    n : int, optional
+        Number of features; needed only if every silo is a callable without a ``shape``.
+    """
+
+    kind: Literal["sdl"] = "sdl"
+
+    def __init__(
+        self,
+        silos: Sequence[Source],
+        p: int,
+        scale: float = 1.0,
+        precision: Precision = "auto",
+        n: int | None = None,
+    ) -> None:
+        if precision not in ("auto", "float32", "float64"):
+            raise ProblemError(f"precision must be auto, float32 or float64; found {precision!r}; choose one")
+        self._silos = Silos(silos, rows=n)
+        self._p = check_p(p, self._silos.rows)
+        self.scale = check_scale(scale)
+        self.precision = precision
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self._silos.rows, self._p
+
+    @property
+    def agents(self) -> int:
+        """d."""
+        return len(self._silos)
+
+    def host(self, ids: Sequence[int]) -> Streams:
+        """The objectives of the agents ``ids``; reads their silos and no others."""
+        loaded = (self._silos.load(i) for i in check_ids(ids, self.agents))
+        return Streams([Stream.of(data, self.scale, self.precision) for data in loaded], self.shape)
+
+    def describe(self) -> str:
+        """The problem in one sentence."""
+        return f"SDL with {self._p} columns: {self._silos.describe()}."
+
+
+def from_data(
+    B: NDArray[Any],
+    p: int,
+    agents: Agents,
+    scale: float = 1.0,
+    precision: Precision = "auto",
+) -> SDL:
+    """SDL of the columns of ``B`` ``(n, m)``, dealt out as in `pca.from_data`."""
+    return SDL(deal(B, agents), p, scale, precision)
+
+
+def synthetic(
+    n: int,
+    m: int,
+    p: int,
+    agents: Agents,
+    seed: int | Sequence[int],
+    density: float = 0.1,
+    scale: float = 1.0,
+) -> SDL:
+    """SDL with a known dictionary: B = Q Z with Q = `planted` (n, seed) and Bernoulli-Gaussian codes Z.
+
+    An entry of Z ``(n, m)`` is non-zero with probability ``density``. With many samples the maximisers of the
+    l4 norm come close to columns of +-Q.
+    """
+    if not 0 < density <= 1:
+        raise ProblemError(f"density must lie in (0, 1]; found {density}; it is the share of non-zero codes")
+    rng = np.random.default_rng(seed)
+    Q = _orthogonal(n, rng)
+    Z = rng.standard_normal((n, m)) * (rng.random((n, m)) < density)
+    return from_data(Q @ Z, p, agents, scale)
+
+
+def planted(n: int, seed: int | Sequence[int]) -> Array:
+    """The orthogonal dictionary ``(n, n)`` that `synthetic` plants with the same seed."""
+    return _orthogonal(n, np.random.default_rng(seed))
+
+
+def _orthogonal(n: int, rng: np.random.Generator) -> Array:
+    Q: Array = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return Q
