@@ -17,6 +17,10 @@ from destiny.errors import CheckpointError
 from destiny.types import Array, Topology
 
 FORMAT = 1  # raised when the layout of the file changes
+# What NumPy and zipfile raise on a file with bits flipped anywhere: data, header or directory.
+DAMAGE = (
+    OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+)  # fmt: skip
 KEPT = 2  # the newest may be damaged by a crash of the machine; the one before is then still there
 
 
@@ -27,6 +31,11 @@ class Saved:
     state: dict[str, Array]
     arrays: dict[str, Array]
     facts: dict[str, Any]
+    path: Path | None = None
+
+    def refuse(self, why: str) -> CheckpointError:
+        """The error to raise when this checkpoint cannot be used."""
+        return CheckpointError(f"checkpoint {self.path}: {why}")
 
 
 def flatten(state: object, prefix: str = "") -> dict[str, Array]:
@@ -39,20 +48,20 @@ def flatten(state: object, prefix: str = "") -> dict[str, Array]:
     return found
 
 
-def unflatten(template: Any, arrays: dict[str, Array], prefix: str = "") -> Any:
+def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
     """A state like ``template`` with the saved arrays; refuses other names or shapes."""
+    arrays = saved.state
     if not prefix and (expected := set(flatten(template))) != set(arrays):
         different = ", ".join(sorted(expected ^ set(arrays)))
-        raise CheckpointError(f"the checkpoint belongs to another algorithm or version: {different} differ")
+        raise saved.refuse(f"belongs to another algorithm or version, its state differs in {different}")
     values: dict[str, Any] = {}
     for field in fields(template):
         like, name = getattr(template, field.name), prefix + field.name
         if is_dataclass(like):
-            values[field.name] = unflatten(like, arrays, name + ".")
+            values[field.name] = unflatten(like, saved, name + ".")
         elif arrays[name].shape != like.shape:
-            raise CheckpointError(
-                f"the checkpoint belongs to another run: {name} has shape {arrays[name].shape}, "
-                f"expected {like.shape}"
+            raise saved.refuse(
+                f"belongs to another run, {name} has shape {arrays[name].shape}, expected {like.shape}"
             )
         else:
             values[field.name] = arrays[name]
@@ -93,7 +102,9 @@ def load(path: Path) -> Saved:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}  # reading checks every member's CRC
         facts = json.loads(arrays.pop("facts").tobytes().decode())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        if not isinstance(facts, dict) or not {"array/history", "array/values"} <= set(arrays):
+            raise ValueError("parts are missing")
+    except DAMAGE as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint ({type(error).__name__})") from error
     if facts.get("format") != FORMAT:
         raise CheckpointError(
@@ -103,7 +114,7 @@ def load(path: Path) -> Saved:
         kind: {k.removeprefix(kind): v for k, v in arrays.items() if k.startswith(kind)}
         for kind in ("state/", "array/")
     }
-    return Saved(pick["state/"], pick["array/"], facts)
+    return Saved(pick["state/"], pick["array/"], facts, path)
 
 
 def newest(folder: Path) -> tuple[Saved | None, list[str]]:

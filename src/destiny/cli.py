@@ -17,6 +17,7 @@ from destiny import experiment, networks, output
 from destiny.engines import Local
 from destiny.errors import DestinyError
 from destiny.result import Result
+from destiny.run import prepare
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -46,19 +47,26 @@ def run(
 ) -> None:
     """Run the algorithms of an experiment file and write what came of them."""
     asked = experiment.read(file)
-    output.claim(out, resume)
+    output.claim(out, asked.algorithms, asked.tables, resume)
     engine = Local(threads if threads is not None else asked.threads)
-    results: dict[str, Result] = {}
-    for label, algorithm in asked.algorithms.items():
-        results[label] = destiny.solve(
+    runs = {
+        label: prepare(
             asked.problem, asked.network, algorithm, start=asked.start, seed=asked.seed, **asked.stop,
             every=asked.every, checkpoint=out / label / "checkpoints" if asked.checkpoint else None,
             checkpoint_every=asked.checkpoint, resume=resume and asked.checkpoint > 0,
             engine=engine, label=label,
-        )  # fmt: skip
+        )
+        for label, algorithm in asked.algorithms.items()
+    }  # fmt: skip
+    engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
+    output.begin(out, asked.tables)
+    results: dict[str, Result] = {}
+    for label, ready in runs.items():
+        results[label] = ready.go()
         output.write(out, results)
         if (name := results[label].interrupted) is not None:
-            warn(f"{label}: {results[label].reason}; continue with --resume")
+            hint = "; continue with --resume" if asked.checkpoint else ""
+            warn(f"{label}: {results[label].reason}{hint}")
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
     output.picture(out, results, warn)
     console = Console()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from destiny import checkpoint as checkpoints
 from destiny import metrics
 from destiny.engines.local import LocalTeam
-from destiny.errors import CheckpointError, SettingsError
+from destiny.errors import SettingsError
 from destiny.history import History
 from destiny.interrupt import Interrupt
 from destiny.result import Result
@@ -65,7 +65,8 @@ class Drive:
         self.start = 0.0
         self.values: Array = np.empty(0)
         self.round_before, self.cost = 0, 1
-        self.asked: tuple[int, int] | None = None  # step of the residuals being flooded, round when all know
+        self.asked: list[int] | None = None  # step of the residuals being flooded, round when all know
+        self.agreed: list[Any] | None = None  # tolerance and reason, once the agents have agreed
         self.notes: list[str] = []
         if agree is not None and not hasattr(algorithm, "residual"):
             raise SettingsError(
@@ -84,16 +85,22 @@ class Drive:
             self.cost = moment.round - self.round_before
         seen = Progress(moment.step, moment.round, moment.seconds, self.cost, measures)
         self.round_before = moment.round
-        stop = self.agreement(moment) or next((s for r in self.rules if (s := r.check(seen))), None)
+        stop = self.agreement(moment) or self.ruled(seen)
         if interrupt.name is not None and stop is None:
             stop = Stop(f"interrupted by {interrupt.name} after step {moment.step}")
         due = fresh and self.save_every > 0 and moment.step > 0
         due = due and (moment.step % self.save_every == 0 or stop is not None)
         if self.folder is not None and (due or interrupt.name is not None):
             self.save(moment)
-        if stop is not None and self.remembered(moment) is None:
-            self.measure(moment)
+        if stop is not None and measures is None:
+            seen = replace(seen, measures=self.measure(moment))
+            if interrupt.name is None and not stop.converged:  # the last measurement may know better
+                stop = self.ruled(seen)
         return stop
+
+    def ruled(self, seen: Progress) -> Stop | None:
+        """The first rule that ends the run."""
+        return next((stop for rule in self.rules if (stop := rule.check(seen)) is not None), None)
 
     def remembered(self, moment: Moment) -> metrics.Measures | None:
         """The measures of this step if they were taken already."""
@@ -112,18 +119,15 @@ class Drive:
         if saved is None:
             return
         if not np.allclose(self.values, saved.arrays["values"], rtol=1e-6, atol=0.0):
-            raise CheckpointError(
-                "the checkpoint belongs to other data: the agents' objectives at the start differ"
-            )
+            raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
         state = moment.state
         if hasattr(state, "D") and hasattr(state, "H"):
             gap = float(np.linalg.norm(state.D.mean(axis=0) - state.H.mean(axis=0)))
             # Rounding adds up over a run; 1e-8 of the starting gradient is far above it and far below damage.
             if not gap <= 1e-8 * max(self.start, float(np.linalg.norm(state.H, axis=(1, 2)).mean())):
-                raise CheckpointError(f"the checkpoint is damaged: mean(D) and mean(H) differ by {gap:.1e}")
+                raise saved.refuse(f"is damaged: mean(D) and mean(H) differ by {gap:.1e}")
         self.history = History.from_array(saved.arrays["history"])
-        self.asked = None if saved.facts["asked"] is None else tuple(saved.facts["asked"])
-        self.cost = saved.facts["cost"]
+        self.asked, self.agreed, self.cost = (saved.facts[name] for name in ("asked", "agreed", "cost"))
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
@@ -138,19 +142,23 @@ class Drive:
         """The decentralised rule: flood the largest local residual of a step until all agents know it."""
         if self.agree is None:
             return None
+        if self.agreed is not None and self.agreed[0] <= self.agree:  # before this run was resumed
+            return Stop(self.agreed[1], True)
         team = moment.team
         if self.asked is not None and moment.round >= self.asked[1]:
             step, self.asked = self.asked[0], None
             if (team.flood <= self.agree).all():  # all hold the same number by now, hence decide alike
-                return Stop(
+                reason = (
                     f"converged: every agent's local residual was below {self.agree:g} at step {step}, "
-                    f"and all agents knew it after step {moment.step}", True,
-                )  # fmt: skip
+                    f"and all agents knew it after step {moment.step}"
+                )
+                self.agreed = [self.agree, reason]
+                return Stop(reason, True)
         if self.asked is None and self.agree > 0:
             # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
             team.set_flood(self.algorithm.residual(moment.state))  # type: ignore[attr-defined]
             known = moment.round + max(1, flooding_time(self.network, moment.round))
-            self.asked = (moment.step, known)
+            self.asked = [moment.step, known]
         return None
 
     def identity(self) -> dict[str, Any]:
@@ -169,7 +177,7 @@ class Drive:
             arrays["flood"] = moment.team.flood
         facts = {
             "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
-            "asked": self.asked, "cost": self.cost, **self.identity(),
+            "asked": self.asked, "agreed": self.agreed, "cost": self.cost, **self.identity(),
         }  # fmt: skip
         checkpoints.save(self.folder, checkpoints.Saved(checkpoints.flatten(moment.state), arrays, facts))
 
@@ -182,9 +190,8 @@ class Drive:
             # Through JSON, as the saved facts went: tuples become lists.
             for name, mine in json.loads(json.dumps(self.identity())).items():
                 if saved.facts.get(name) != mine:
-                    raise CheckpointError(
-                        f"the checkpoint in {self.folder} belongs to another run: its {name} is "
-                        f"{saved.facts.get(name)}, this run's is {mine}"
+                    raise saved.refuse(
+                        f"belongs to another run: its {name} is {saved.facts.get(name)}, this run's is {mine}"
                     )
         return saved
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from destiny import networks
+from destiny import networks, output
 from destiny.algorithms import KINDS
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems import OLSR, PCA, SDL, data, olsr, pca, sdl
 from destiny.problems.silos import deal
 from destiny.steps import RULES
-from destiny.tables import build, check
-from destiny.types import Algorithm, Array, Problem, Topology
+from destiny.tables import build, check, fits
+from destiny.types import Algorithm, Array, Hosted, Problem, Topology
 
 PROBLEMS: dict[str, Any] = {"pca": PCA, "olsr": OLSR, "sdl": SDL}
 SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -27,19 +28,20 @@ SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 PROBLEM = {
     "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "targets": str, "p": int,
-    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float64"],
+    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
 TOP = {"problem": dict, "network": dict, "start": dict, "algorithm": list, "stop": dict, "run": dict}
 STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
 RUN = {"every": int, "checkpoint": int, "threads": int}
 START = {"seed": int, "file": str}
-LABEL = re.compile(r"[\w][\w .+=(),-]*")  # becomes the name of a folder
+LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
 
 @dataclass(frozen=True)
 class Experiment:
     """What a file asks for, checked and ready to run."""
 
+    tables: dict[str, Any]
     problem: Problem
     network: Topology
     start: Array | None
@@ -51,6 +53,23 @@ class Experiment:
     threads: int | None
 
 
+class Once:
+    """A problem whose agents are hosted once and shared by all algorithms of a file."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.shape, self.agents = problem.shape, problem.agents
+        self.kind = getattr(problem, "kind", "")
+        self.hosted: dict[tuple[int, ...], Hosted] = {}
+
+    def host(self, ids: Sequence[int]) -> Hosted:
+        """As the problem does, the first time."""
+        key = tuple(ids)
+        if key not in self.hosted:
+            self.hosted[key] = self.problem.host(ids)
+        return self.hosted[key]
+
+
 def read(path: str | Path) -> Experiment:
     """Read and check an experiment file; relative paths in it are relative to the file."""
     path = Path(path)
@@ -58,7 +77,7 @@ def read(path: str | Path) -> Experiment:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and nesting beyond reason
         raise SettingsError(f"{path} is not a TOML file: {error}") from error
     check(tables, str(path), TOP, required=("problem", "network"))
     folder = path.parent
@@ -69,7 +88,8 @@ def read(path: str | Path) -> Experiment:
     start = check(tables.get("start", {}), "[start]", START)
     problem = read_problem(tables["problem"], folder)
     return Experiment(
-        problem=problem,
+        tables=tables,
+        problem=Once(problem),
         network=read_network(tables["network"], problem.agents, folder),
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", 0),
@@ -87,6 +107,9 @@ def read_problem(table: dict[str, Any], folder: Path) -> Problem:
     kind, agents = table["kind"], table["agents"]
     if agents < 1:
         raise SettingsError(f"[problem] agents must be at least 1; found {agents}")
+    sizes = table.get("sizes")
+    if sizes is not None and (len(sizes) != agents or not all(fits(s, int) and s >= 0 for s in sizes)):
+        raise SettingsError(f"[problem] sizes must be {agents} whole numbers, one per agent; found {sizes}")
     if ("data" in table) == ("synthetic" in table):
         raise SettingsError("[problem] needs either data or synthetic, one of the two")
     if ("targets" in table) != (kind == "olsr" and "data" in table):
@@ -106,7 +129,10 @@ def synthetic(table: dict[str, Any], kind: str) -> Problem:
         raise SettingsError("[problem] synthetic needs the key 'xi': a number")
     options = {k: table[k] for k in ("p", "agents", "scale") if k in table}
     options["agents"] = table.get("sizes", table["agents"])
-    problem: Problem = make(**given, **options)
+    try:
+        problem: Problem = make(**given, **options)
+    except DestinyError as error:
+        raise SettingsError(f"[problem] synthetic: {error}") from error
     return problem
 
 
@@ -128,13 +154,12 @@ def from_files(table: dict[str, Any], kind: str, folder: Path) -> Problem:
 
 def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
     """The agents' shares of the file or files a key names."""
-    name, agents = str(folder / table[key]), table["agents"]
-    if "{agent}" in table[key]:
-        return list(data.silos(name, agents))
-    sizes = table.get("sizes", agents)
-    if isinstance(sizes, list) and len(sizes) != agents:
-        raise SettingsError(f"[problem] sizes must have one number per agent, {agents}; found {len(sizes)}")
-    return list(deal(data.load(name), sizes, what=table[key]))
+    agents = table["agents"]
+    if "{agent" in table[key]:
+        # Braces in the folder's own name are not ours to fill in.
+        home = str(folder).replace("{", "{{").replace("}", "}}")
+        return list(data.silos(Path(home) / table[key], agents))
+    return list(deal(data.load(folder / table[key]), table.get("sizes", agents), what=table[key]))
 
 
 def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
@@ -147,6 +172,8 @@ def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
         kind, table = "weights", {"path": table["weights"]}
     if not isinstance(kind, str):
         raise SettingsError(f"[network] kind must be a text; found {kind!r}")
+    if "agents" in table:
+        raise SettingsError("[network] has no key 'agents': their number stands in [problem]")
     if isinstance(table.get("path"), str):
         table["path"] = str(folder / table["path"])
     if str(table.get("weights", "")).endswith(".npy"):
@@ -166,11 +193,12 @@ def read_algorithms(tables: list[Any]) -> dict[str, Algorithm[Any]]:
             raise SettingsError(f"{where} must be a table; found {table!r}")
         rest = dict(table)
         kind, label = rest.pop("kind", None), rest.pop("label", table.get("kind"))
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise SettingsError(f"{where} kind must be one of {', '.join(KINDS)}; found {kind!r}")
-        if not isinstance(label, str) or not LABEL.fullmatch(label):
+        if not isinstance(label, str) or not LABEL.fullmatch(label) or label in output.FILES:
             raise SettingsError(
-                f"{where} label must be a text of letters, digits, spaces and .+=(),- ; found {label!r}"
+                f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
+                f"and none of {', '.join(output.FILES)}; found {label!r}"
             )
         if label in found:
             raise SettingsError(f"{where} label {label!r} is used twice: give each algorithm its own")
@@ -189,7 +217,7 @@ def read_step(table: Any, where: str) -> Any:
         raise SettingsError(f'{where} must be a table such as {{ kind = "bb" }}; found {table!r}')
     rest = dict(table)
     kind = rest.pop("kind", None)
-    if kind not in RULES:
+    if not isinstance(kind, str) or kind not in RULES:
         raise SettingsError(f"{where} kind must be one of {', '.join(RULES)}; found {kind!r}")
     return build(RULES[kind], rest, where)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,23 +14,57 @@ from destiny.errors import DestinyError, MissingExtraError, SettingsError
 from destiny.plots import convergence
 from destiny.result import Result
 
+FILES = ("summary.json", "convergence.png", "experiment.json")
+FREE = ("stop", "run")  # what may change between a run and its continuation
 
-def claim(folder: Path, resume: bool) -> None:
+
+def claim(folder: Path, labels: Iterable[str], tables: Mapping[str, Any], resume: bool) -> None:
     """Refuse a folder that cannot be used, before anything is computed; nothing is written yet."""
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"--out {folder} must be a folder; found a file")
-    if (
-        not resume
-        and folder.exists()
-        and (held := [*folder.glob("summary.json"), *folder.glob("*/checkpoints")])
-    ):
+    for name in (*labels, *FILES):
+        if (folder / name).exists() and (folder / name).is_dir() == (name in FILES):
+            raise SettingsError(f"--out {folder} holds {name!r}, which is in the way: choose another folder")
+    held = [name for name in FILES if (folder / name).exists()]
+    if held and not resume:
         raise SettingsError(
-            f"--out {folder} holds another run ({held[0].relative_to(folder)}): choose another folder, "
+            f"--out {folder} holds another run ({held[0]}): choose another folder, "
             "or continue that run with --resume"
         )
+    if held:
+        same_experiment(folder, tables)
     parent = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         raise SettingsError(f"--out {folder} cannot be written: no permission in {parent}")
+
+
+def lasting(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of an experiment that make it what it is."""
+    return {name: table for name, table in tables.items() if name not in FREE}
+
+
+def same_experiment(folder: Path, tables: Mapping[str, Any]) -> None:
+    """Refuse to continue another experiment than the one in the folder."""
+    try:
+        before = json.loads((folder / "experiment.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--out {folder} cannot be resumed: its experiment.json cannot be read"
+        ) from error
+    now = lasting(tables)
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            raise SettingsError(
+                f"--out {folder} holds another run: its [{name}] is {before.get(name)}, "
+                f"this file's is {now.get(name)}; choose another folder"
+            )
+
+
+def begin(folder: Path, tables: Mapping[str, Any]) -> None:
+    """Mark the folder as this experiment's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(lasting(tables), indent=2) + "\n"
+    replace(folder / "experiment.json", lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def write(folder: Path, results: Mapping[str, Result]) -> None:

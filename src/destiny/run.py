@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,46 @@ def _restore(
 ) -> tuple[int, float, list[Any]]:
     """The saved state on this team; a fresh start tells which arrays it must have."""
     template = team.join(team.each(algorithm.init, team.split(X)))
-    state = checkpoints.unflatten(template, saved.state)
+    state = checkpoints.unflatten(template, saved)
     for worker in team.workers:
         worker.traffic.rounds, worker.traffic.scalars = saved.facts["round"], saved.facts["scalars"]
     if "flood" in saved.arrays:
         team.set_flood(saved.arrays["flood"])
     return saved.facts["step"], saved.facts["seconds"], team.split(state)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has been checked and waits to be started; made by `prepare`."""
+
+    problem: Problem
+    network: Topology
+    algorithm: Algorithm[Any]
+    engine: Local | None
+    drive: Drive
+    saved: checkpoints.Saved | None
+    rounds: int
+    progress: bool | None
+    label: str
+
+    def go(self) -> Result:
+        """Run to the end."""
+        drive, saved = self.drive, self.saved
+        moments = iterate(
+            self.problem, self.network, self.algorithm, start=drive.X, engine=self.engine, resume=saved
+        )
+        bar = ProgressBar(self.label, self.rounds, self.progress)
+        try:
+            with Interrupt() as interrupt:
+                for moment in moments:
+                    stop = drive.look(moment, saved, interrupt)
+                    bar.update(moment.round, drive.measures)
+                    if stop is not None:
+                        return drive.result(moment, stop, self.problem, interrupt)
+        finally:
+            bar.close()
+            moments.close()  # type: ignore[attr-defined]
+        raise AssertionError("iterate never ends by itself")
 
 
 def solve(
@@ -162,8 +197,43 @@ def solve(
     Result
         Numerical outcomes (diverged, out of rounds) come back in it; only mistakes raise.
     """
+    return prepare(
+        problem, network, algorithm, start=start, seed=seed, rounds=rounds, seconds=seconds,
+        tolerance=tolerance, decentralised=decentralised, every=every, rules=rules,
+        checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume,
+        engine=engine, progress=progress, label=label,
+    ).go()  # fmt: skip
+
+
+def prepare(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    algorithm: Algorithm[Any] | None = None,
+    *,
+    start: Array | None = None,
+    seed: int = 0,
+    rounds: int = 10_000,
+    seconds: float | None = None,
+    tolerance: float = 1e-8,
+    decentralised: bool = False,
+    every: int = 10,
+    rules: Sequence[Rule] = (),
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 100,
+    resume: bool = False,
+    engine: Local | None = None,
+    progress: bool | None = None,
+    label: str | None = None,
+) -> Run:
+    """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
     algorithm = Destiny() if algorithm is None else algorithm
+    opening = getattr(algorithm, "opening", 0)
+    if isinstance(rounds, int) and rounds < opening:
+        raise SettingsError(
+            f"rounds must be at least {opening}, which the agents need to choose beta and steps; "
+            f"found {rounds}"
+        )
     drive = Drive(
         algorithm, network, X, every=every,
         folder=None if checkpoint is None else Path(checkpoint), save_every=checkpoint_every,
@@ -174,16 +244,6 @@ def solve(
         ],
     )  # fmt: skip
     saved = drive.find_saved() if resume else None
-    moments = iterate(problem, network, algorithm, start=X, engine=engine, resume=saved)
-    bar = ProgressBar(label or drive.settings["kind"], rounds, progress)
-    try:
-        with Interrupt() as interrupt:
-            for moment in moments:
-                stop = drive.look(moment, saved, interrupt)
-                bar.update(moment.round, drive.measures)
-                if stop is not None:
-                    return drive.result(moment, stop, problem, interrupt)
-    finally:
-        bar.close()
-        moments.close()  # type: ignore[attr-defined]
-    raise AssertionError("iterate never ends by itself")
+    return Run(
+        problem, network, algorithm, engine, drive, saved, rounds, progress, label or drive.settings["kind"]
+    )

@@ -6,6 +6,7 @@ live in the algorithm's state; every agent sets its step from what it sees itsel
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -85,7 +86,7 @@ def positive(name: str, value: float | None, optional: bool = False) -> None:
     if value is None and optional:
         return
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is None or not number or not 0 < value < np.inf:
+    if value is None or not number or not 0 < value <= sys.float_info.max:
         raise SettingsError(f"{name} must be a positive number; found {value!r}")
 
 

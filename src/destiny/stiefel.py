@@ -59,6 +59,8 @@ def random_point(n: int, p: int, seed: int = 0) -> Array:
         raise ProblemError(
             f"a point of St(n, p) needs 1 <= p <= n; found n = {n}, p = {p}: choose a smaller p"
         )
+    if seed < 0:
+        raise ProblemError(f"seed must not be negative; found {seed}")
     return qr(np.random.default_rng(seed).standard_normal((n, p)))
 
 

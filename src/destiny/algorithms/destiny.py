@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,6 +15,7 @@ from destiny.steps import BB, Move, Pace, StepRule, positive, scalar
 from destiny.stiefel import norm
 from destiny.types import Agents, Array
 
+LARGEST = sys.float_info.max
 SAFE = 1 / 6  # the region R of Lemma 2.1: ||X^T X - I||_F <= 1/6
 PATIENCE = 10  # steps an agent watches forces cancel before it doubles beta; BB's own swings are shorter
 ESCAPE = 3  # steps it watches X move away outside R: there the rest of h falls faster than beta's part grows
@@ -69,7 +71,8 @@ class Destiny:
     kind = "destiny"
 
     def __post_init__(self) -> None:
-        if self.beta != "auto" and not (isinstance(self.beta, int | float) and 0 <= self.beta < np.inf):
+        number = isinstance(self.beta, int | float) and not isinstance(self.beta, bool)
+        if self.beta != "auto" and not (number and 0 <= self.beta <= LARGEST):
             raise SettingsError(f'beta must be "auto" or a number >= 0; found {self.beta!r}')
         if self.point not in POINTS:
             raise SettingsError(f"point must be one of {sorted(POINTS)}; found {self.point!r}")
@@ -86,8 +89,8 @@ class Destiny:
         H = D = assemble(X, M, slope, 0.0)
         one = np.ones((len(X), 1, 1))
         lambda_ = one * (self.lambda_ or 0.0)
-        if self.asks:
-            (slope, D), felt = survey(agents, slope, D, rounds=self.gossip)
+        if self.opening:
+            (slope, D), felt = survey(agents, slope, D, rounds=self.opening)
             lambda_ = felt if self.lambda_ is None else lambda_
         size = scalar(np.linalg.norm(slope, 2, axis=(1, 2)))
         beta = size if self.beta == "auto" else one * self.beta
@@ -102,10 +105,11 @@ class Destiny:
         )  # fmt: skip
 
     @property
-    def asks(self) -> bool:
-        """Whether the agents have anything to learn before the first step."""
+    def opening(self) -> int:
+        """Rounds before the first step, in which the agents learn what they were not told."""
         rule = self.step_size
-        return self.beta == "auto" or rule.eta is None or (rule.network and self.lambda_ is None)
+        asks = self.beta == "auto" or rule.eta is None or (rule.network and self.lambda_ is None)
+        return self.gossip if asks else 0
 
     def pace(self, size: Array, lambda_: Array) -> Pace:
         """First step 0.05 / ||gradient||, small against any curvature, and the bound on later ones."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from destiny.errors import MissingExtraError
+from destiny.errors import MissingExtraError, NetworkError
 from destiny.types import Array
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def draw(network: Network, path: str | PathLike[str]) -> Path:
     if network.degrees.min() < network.degrees.max():
         _degree_bar(figure, dots)
     path = Path(path)
-    figure.savefig(path, dpi=150)
+    try:
+        figure.savefig(path, dpi=150, format=None if path.suffix else "png")
+    except ValueError as error:  # matplotlib knows no such kind of picture
+        raise NetworkError(f"cannot draw into {path}: {error}") from error
     return path
 
 

@@ -146,12 +146,18 @@ def _as_pairs(edges: ArrayLike) -> NDArray[np.int64]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
+            raise ValueError("it holds several arrays")
+        return loaded
     except (ValueError, EOFError, OSError) as error:
         raise NetworkError(f"{path} must be a .npy file of numbers; reading it failed: {error}") from error
 
 
 def _existing(path: str | PathLike[str]) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise NetworkError(f"path must be the name of a file; found {path!r}")
     path = Path(path)
     if not path.is_file():
         raise NetworkError(f"network file must exist; found none at {path}: check the path")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
 from destiny.networks import given, graphs, random_graphs
-from destiny.networks.arguments import integer
+from destiny.networks.arguments import integer, probability
 from destiny.networks.changing import LinkLoss, link_loss
 from destiny.networks.network import Network
 from destiny.networks.weights import Weights
@@ -34,6 +34,8 @@ def build(kind: str, agents: int | None = None, **options: Any) -> Network | Lin
     if kind not in KINDS:
         raise NetworkError(f"network must be one of {', '.join(KINDS)}; found {kind!r}")
     builder, loss, seed = KINDS[kind], options.pop("loss", None), options.get("seed", 0)
+    if loss is not None:
+        loss = probability("loss", loss, certain=False)
     parameters = signature(builder).parameters
     if loss is not None and "seed" not in parameters:
         options.pop("seed", None)  # then it is the seed of the losses alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.types import Array
+
+LARGEST = 1e150  # its square is a number still
 
 
 def check_matrix(data: NDArray[Any], name: str) -> None:
@@ -35,8 +38,14 @@ def check_finite(data: NDArray[Any], name: str) -> None:
     if data.dtype.kind != "f" or data.size == 0:
         return
     # The extremes carry NaN and infinity through, and a reduction allocates nothing.
-    if np.isfinite(data.min()) and np.isfinite(data.max()):
+    extreme = max(abs(float(data.min())), abs(float(data.max())))
+    if extreme <= LARGEST:
         return
+    if np.isfinite(extreme):
+        raise ProblemError(
+            f"{_with_file(data, name)} must be below {LARGEST:.0e} in magnitude, or their squares overflow; "
+            f"found {extreme:.1e}; use other units"
+        )
     for row, values in enumerate(data):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
@@ -60,9 +69,24 @@ def check_p(p: SupportsIndex, n: int) -> int:
     return columns
 
 
+def check_size(name: str, value: SupportsIndex) -> int:
+    """A number of features or samples, at least 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
+        raise ProblemError(f"{name} must be a whole number of at least 1; found {value!r}")
+    return operator.index(value)
+
+
+def check_seed(seed: int | Sequence[int]) -> int | Sequence[int]:
+    """What NumPy takes as a seed: whole numbers that are not negative."""
+    for number in [seed] if isinstance(seed, int | np.integer) else seed:
+        if number < 0:
+            raise ProblemError(f"seed must not be negative; found {number}")
+    return seed
+
+
 def check_scale(scale: float) -> float:
     """The factor of the data as a finite float."""
-    if not np.isfinite(scale):
+    if not abs(scale) <= sys.float_info.max:
         raise ProblemError(
             f"scale must be a finite number; found {scale}; leave it out to keep the data as is"
         )

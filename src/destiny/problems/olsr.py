@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Pair, Quadratic
 from destiny.problems.silos import Agents, Columns, Silos, Source, deal
 from destiny.types import Array
@@ -98,7 +99,7 @@ def synthetic(
     m: int,
     p: int,
     agents: Agents,
-    seed: int | Sequence[int],
+    seed: int | Sequence[int] = 0,
     noise: float = 0.0,
     scale: float = 1.0,
 ) -> OLSR:
@@ -107,7 +108,10 @@ def synthetic(
     C has variance 1/m, so that C C^T is about the identity. With ``noise = 0`` and ``scale = 1`` the minimum
     is zero, at X*.
     """
-    rng = np.random.default_rng(seed)
+    n, m = check_size("n", n), check_size("m", m)
+    if not 0 <= noise <= sys.float_info.max:
+        raise ProblemError(f"noise must be a finite number >= 0; found {noise}")
+    rng = np.random.default_rng(check_seed(seed))
     X = _orthonormal(n, p, rng)
     C = rng.standard_normal((n, m)) / np.sqrt(m)
     D = X.T @ C + noise / np.sqrt(m) * rng.standard_normal((p, m))

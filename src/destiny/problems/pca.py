@@ -10,7 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Quadratic, moments
 from destiny.problems.silos import Agents, Silos, Source, deal
 from destiny.types import Array
@@ -71,7 +71,7 @@ def from_data(A: NDArray[Any], p: int, agents: Agents, scale: float = 1.0) -> PC
 
 
 def synthetic(
-    n: int, m: int, p: int, xi: float, agents: Agents, seed: int | Sequence[int], scale: float = 1.0
+    n: int, m: int, p: int, xi: float, agents: Agents, seed: int | Sequence[int] = 0, scale: float = 1.0
 ) -> PCA:
     """PCA of the data of section 4.1: A = U Sigma V^T with Sigma_ii = xi^(i/2), i = 1..n.
 
@@ -84,11 +84,14 @@ def synthetic(
     >>> problem.shape, problem.agents
     ((20, 2), 4)
     """
+    n, m = check_size("n", n), check_size("m", m)
+    if not 0 < xi <= 1:
+        raise ProblemError(f"xi must lie in (0, 1]; found {xi}; it is the decay of the spectrum")
     if n > m:
         raise ProblemError(
             f"synthetic data need n <= m; found n = {n} and m = {m}; ask for at least n samples"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     U, _ = np.linalg.qr(rng.standard_normal((n, n)))
     V, _ = np.linalg.qr(rng.standard_normal((m, n)))
     A = (U * xi ** (np.arange(1, n + 1) / 2)) @ V.T

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.silos import Agents, Silos, Source, deal
 from destiny.problems.streams import Stream, Streams
 from destiny.types import Array
@@ -95,7 +95,7 @@ def synthetic(
     m: int,
     p: int,
     agents: Agents,
-    seed: int | Sequence[int],
+    seed: int | Sequence[int] = 0,
     density: float = 0.1,
     scale: float = 1.0,
 ) -> SDL:
@@ -106,7 +106,8 @@ def synthetic(
     """
     if not 0 < density <= 1:
         raise ProblemError(f"density must lie in (0, 1]; found {density}; it is the share of non-zero codes")
-    rng = np.random.default_rng(seed)
+    n, m = check_size("n", n), check_size("m", m)
+    rng = np.random.default_rng(check_seed(seed))
     Q = _orthogonal(n, rng)
     Z = rng.standard_normal((n, m)) * (rng.random((n, m)) < density)
     return from_data(Q @ Z, p, agents, scale)

@@ -94,7 +94,8 @@ class Silos:
         return f"{len(self)} agents hold {samples} of {self.rows} features"
 
     def _name(self, agent: int) -> str:
-        return f"agent {agent}'s {self.what}"
+        path = getattr(self.sources[agent], "path", None)
+        return f"agent {agent}'s {self.what}" + (f" ({path})" if path else "")
 
     def _known_rows(self) -> int:
         unread: ProblemError | None = None
