@@ -19,9 +19,10 @@ class ProgressBar:
         if visible:
             self.bar = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("round {task.completed:.0f}/{task.total:.0f} {task.fields[residuals]}"),
+                BarColumn(bar_width=10),  # leaves room for the residuals on a line of 80
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
                 TimeRemainingColumn(),
+                TextColumn("{task.fields[residuals]}"),
                 console=Console(stderr=True),
                 transient=True,
             )
@@ -34,10 +35,8 @@ class ProgressBar:
             return
         self.bar.update(self.task, completed=round)
         if measures is not None:
-            shown = (
-                f"stationarity {measures.stationarity:.1e} consensus {measures.consensus:.1e} "
-                f"feasibility {measures.feasibility:.1e}"
-            )
+            m = measures
+            shown = f"stat {m.stationarity:.0e} cons {m.consensus:.0e} feas {m.feasibility:.0e}"
             self.bar.update(self.task, residuals=shown)
 
     def close(self) -> None:

@@ -46,8 +46,15 @@ class Local:
         threads = self.threads
         if threads is None:
             large = problem.agents * n * p >= WORTH_THREADS
-            threads = len(os.sched_getaffinity(0)) if large else 1
+            threads = cores() if large else 1
         return LocalTeam(problem, network, min(threads, problem.agents))
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class SharedMemory:
