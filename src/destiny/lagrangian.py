@@ -12,27 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from destiny.stiefel import norm, sym, transpose
+from destiny.stiefel import deviation, identity, sym, transpose, violation
 from destiny.types import Array
 
 Function = Callable[[Array], Array]
 
 
-def gram(X: Array) -> Array:
-    """X^T X."""
-    return transpose(X) @ X
-
-
 def cubic(X: Array) -> Array:
     """X X^T X, where the paper evaluates grad f."""
-    return X @ gram(X)
+    return X @ (transpose(X) @ X)
 
 
 def dissolve(X: Array) -> Array:
     """X (3 I - X^T X) / 2, where constraint dissolving evaluates it: safe for f that grow, such as OLSR."""
-    return X @ (1.5 * np.eye(X.shape[-1]) - gram(X) / 2)
+    return X - X @ deviation(X) / 2
 
 
 POINTS: dict[str, Function] = {"cubic": cubic, "dissolve": dissolve}
@@ -40,7 +33,7 @@ POINTS: dict[str, Function] = {"cubic": cubic, "dissolve": dissolve}
 
 def b(X: Array) -> Array:
     """b(X) = 1/4 ||X^T X - I||_F^2."""
-    return norm(gram(X) - np.eye(X.shape[-1])) ** 2 / 4
+    return violation(X) ** 2 / 4
 
 
 def g(f: Function, X: Array) -> Array:
@@ -55,20 +48,18 @@ def h(f: Function, X: Array, beta: float) -> Array:
 
 def gradient_h(gradient: Function, X: Array, beta: float) -> Array:
     """The exact gradient of h: two gradient evaluations, at X and at X X^T X."""
-    M = gram(X)
-    at_cubic = gradient(X @ M)
-    along = at_cubic @ M / 2 + X @ sym(transpose(X) @ at_cubic)
-    return 1.5 * gradient(X) - along + beta * X @ (M - np.eye(X.shape[-1]))
+    at_cubic = gradient(cubic(X))
+    along = at_cubic @ (transpose(X) @ X) / 2 + X @ sym(transpose(X) @ at_cubic)
+    return 1.5 * gradient(X) - along + beta * X @ deviation(X)
 
 
-def assemble(X: Array, M: Array, slope: Array, beta: float | Array) -> Array:
-    """H from the pieces: M = X^T X and ``slope`` = grad f at the evaluation point.
+def assemble(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
+    """H from its pieces: E = X^T X - I and ``slope`` = grad f at the evaluation point.
 
-    H = slope (3 I - M) / 2 - X [sym(X^T slope) - beta (M - I)]; the Riemannian gradient when M = I.
+    H = slope (3 I - X^T X) / 2 - X sym(X^T slope) + beta X (X^T X - I); the Riemannian gradient where E = 0.
     """
-    I = np.eye(X.shape[-1])
-    H = slope @ (1.5 * I - M / 2)
-    H += X @ (beta * (M - I) - sym(transpose(X) @ slope))
+    H = slope @ (identity(X.shape[-1]) - E / 2)
+    H += X @ (beta * E - sym(transpose(X) @ slope))
     return H
 
 
@@ -79,4 +70,4 @@ def G(gradient: Function, X: Array, point: str = "cubic") -> Array:
 
 def H(gradient: Function, X: Array, beta: float | Array, point: str = "cubic") -> Array:
     """H(X) = G(X) + beta X (X^T X - I): DESTINY's direction, one gradient evaluation."""
-    return assemble(X, gram(X), gradient(POINTS[point](X)), beta)
+    return assemble(X, deviation(X), gradient(POINTS[point](X)), beta)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from destiny.errors import SettingsError
-from destiny.stiefel import inner, norm
+from destiny.stiefel import inner
 from destiny.types import Array
 
 
@@ -148,14 +148,13 @@ class PlainBB:
         return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta))
 
 
-def secants(move: Move) -> tuple[Array, Array]:
-    """||dH|| / ||S|| of each agent, and where it is more than rounding errors (elsewhere 0)."""
-    moved = scalar(norm(move.S))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        secant = scalar(norm(move.dH)) / moved
+def secants(move: Move) -> tuple[Array, Array, Array]:
+    """||dH|| / ||S||, where it is more than rounding errors (elsewhere 0), and the Barzilai-Borwein step."""
+    moved = inner(move.S, move.S)
     # 1e-13 of ||X|| = sqrt(p): below it the differences are noise, and so would be the step.
-    sound = np.isfinite(secant) & (moved > 1e-13 * np.sqrt(move.S.shape[-1]))
-    return np.where(sound, secant, 0.0), sound
+    sound = moved > 1e-26 * move.S.shape[-1]
+    secant = np.sqrt(np.divide(inner(move.dH, move.dH), moved, out=np.zeros_like(moved), where=sound))
+    return scalar(secant), scalar(sound), barzilai_borwein(move)
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ class BB:
         """One step: do we draw closer, how curved is it here, how far may we go."""
         fast, slow = self.averages(pace, move.disagreement)
         closer = fast <= slow
-        secant, sound = secants(move)
+        secant, sound, eta = secants(move)
         peak = np.maximum(pace.peak, secant)
         floor = np.where(closer, self.fade * pace.floor, np.maximum(pace.floor, pace.curvature))
         trusted = np.where(closer, np.maximum(floor, self.forget * pace.curvature), peak)
@@ -199,9 +198,8 @@ class BB:
         helpless = ~closer & (pace.curvature >= pace.peak)
         bound = pace.bound * np.where(helpless, self.forget, np.where(closer, 1.001, 1.0))
         bound = np.clip(bound, pace.limit / 10, pace.limit)
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            eta = np.minimum(barzilai_borwein(move), bound / curvature)
+        # eta curvature <= bound, written so that a curvature of zero is no bound
+        eta = np.where(eta * curvature > bound, bound / np.where(curvature > 0, curvature, 1.0), eta)
         eta = np.where(sound & np.isfinite(eta), eta, pace.eta)
         return Pace(eta, bound, pace.limit, curvature, peak, floor, fast, slow, pace.count + 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from destiny.errors import ProblemError
@@ -48,9 +50,22 @@ def qr(X: Array) -> Array:
     return np.asarray(Q * signs[..., None, :])
 
 
+def deviation(X: Array) -> Array:
+    """X^T X - I, zero on the manifold."""
+    return transpose(X) @ X - identity(X.shape[-1])
+
+
 def violation(X: Array) -> Array:
     """||X^T X - I||_F of each matrix, ``(..., n, p) -> (...)``."""
-    return norm(transpose(X) @ X - np.eye(X.shape[-1]))
+    return norm(deviation(X))
+
+
+@lru_cache
+def identity(p: int) -> Array:
+    """I_p, made once: it is asked for in every step."""
+    I = np.eye(p)
+    I.flags.writeable = False
+    return I
 
 
 def random_point(n: int, p: int, seed: int = 0) -> Array:

@@ -10,9 +10,9 @@ import numpy as np
 
 from destiny.errors import SettingsError
 from destiny.gossip import survey
-from destiny.lagrangian import POINTS, assemble, gram
+from destiny.lagrangian import POINTS, assemble
 from destiny.steps import BB, Move, Pace, StepRule, positive, scalar
-from destiny.stiefel import norm
+from destiny.stiefel import deviation, identity, norm
 from destiny.types import Agents, Array
 
 LARGEST = sys.float_info.max
@@ -84,9 +84,9 @@ class Destiny:
 
     def init(self, X: Array, agents: Agents) -> DestinyState:
         """All agents start from one X; what is "auto" is learnt by gossip, and D starts as the mixed H."""
-        M = gram(X)
-        slope = agents.gradient(POINTS[self.point](X))
-        H = D = assemble(X, M, slope, 0.0)
+        E = deviation(X)
+        slope = agents.gradient(self.at(X, E))
+        H = D = assemble(X, E, slope, 0.0)
         one = np.ones((len(X), 1, 1))
         lambda_ = one * (self.lambda_ or 0.0)
         if self.opening:
@@ -95,9 +95,9 @@ class Destiny:
         size = scalar(np.linalg.norm(slope, 2, axis=(1, 2)))
         beta = size if self.beta == "auto" else one * self.beta
         # The penalty's part of H is local: added to H and D alike it keeps mean(D) = mean(H).
-        pull = X @ (beta * (M - np.eye(X.shape[-1])))
+        pull = X @ (beta * E)
         zero = np.zeros_like(one)
-        violation = scalar(norm(M - np.eye(X.shape[-1])))
+        violation = scalar(norm(E))
         return DestinyState(
             X=X, D=D + pull, H=H + pull, beta=beta, pace=self.pace(size, lambda_),
             violation=violation, worst=violation, stalled=zero, escaping=zero, doublings=zero,
@@ -123,14 +123,14 @@ class Destiny:
         """X+ = W (X - eta D), D+ = W D + H(X+) - H(X): one round."""
         V = s.X - s.pace.eta * s.D
         X, WD = agents.mix(V, s.D)
-        M = gram(X)
-        H = assemble(X, M, agents.gradient(self.at(X, M)), s.beta)
+        E = deviation(X)
+        H = assemble(X, E, agents.gradient(self.at(X, E)), s.beta)
         dH = H - s.H
         D = WD
         D += dH
         V -= X
         disagreement = scalar(norm(V))
-        violation = scalar(norm(M - np.eye(X.shape[-1])))
+        violation = scalar(norm(E))
         pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement))
         after = DestinyState(
             X, D, H, s.beta, pace, violation, np.maximum(s.worst, violation),
@@ -138,24 +138,26 @@ class Destiny:
         )  # fmt: skip
         return self.watched(after, s.violation) if self.watch else after
 
-    def at(self, X: Array, M: Array) -> Array:
-        """The evaluation point from X and M = X^T X."""
-        return X @ M if self.point == "cubic" else X @ (1.5 * np.eye(X.shape[-1]) - M / 2)
+    def at(self, X: Array, E: Array) -> Array:
+        """The evaluation point, X X^T X or X (3 I - X^T X) / 2, from E = X^T X - I."""
+        I = identity(X.shape[-1])
+        return X @ (I + E if self.point == "cubic" else I - E / 2)
 
     def watched(self, s: DestinyState, before: Array) -> DestinyState:
         """Double beta where X rests off the manifold, its pull cancelled by everything else, or escapes."""
         stuck = s.disagreement < CANCELLED * s.violation
-        if stuck.any():  # rare enough to save the norm of D otherwise
-            stuck &= scalar(norm(s.D)) < CANCELLED * s.beta * s.violation
         # A beta given as a number is taken literally as long as the run moves; one at rest is a wrong answer.
-        leaving = (self.beta == "auto") & (s.violation > SAFE) & (s.violation > before)
+        leaving = (s.violation > (SAFE if self.beta == "auto" else np.inf)) & (s.violation > before)
+        if not (stuck.any() or leaving.any() or s.stalled.any() or s.escaping.any()):
+            return s  # as nearly always
+        stuck &= scalar(norm(s.D)) < CANCELLED * s.beta * s.violation
         stalled = np.where(stuck, s.stalled + 1, 0.0)
         escaping = np.where(leaving, s.escaping + 1, 0.0)
         double = (stalled >= PATIENCE) | (escaping >= ESCAPE)
         if not double.any():
             return replace(s, stalled=stalled, escaping=escaping)
         beta = np.where(double, 2 * s.beta, s.beta)
-        pull = s.X @ ((beta - s.beta) * (gram(s.X) - np.eye(s.X.shape[-1])))
+        pull = s.X @ ((beta - s.beta) * deviation(s.X))
         return replace(
             s, beta=beta, H=s.H + pull, D=s.D + pull,
             stalled=np.where(double, 0.0, stalled), escaping=np.where(double, 0.0, escaping),

@@ -87,7 +87,7 @@ class LocalTeam:
     def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
         d = problem.agents
         self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
-        self.pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self.blas = ThreadpoolController()
         self.memory = SharedMemory(d, workers)
         self.workers = [
@@ -113,14 +113,20 @@ class LocalTeam:
             if self.pool is None:
                 return [task(parts[0], self.workers[0])]
             self.memory.barrier.reset()
-            jobs = [
+            others = [
                 self.pool.submit(self.guarded, task, part, worker)
-                for part, worker in zip(parts, self.workers, strict=True)
+                for part, worker in zip(parts[1:], self.workers[1:], strict=True)
             ]
-            errors = [error for error in (job.exception() for job in jobs) if error is not None]
-            if errors:  # the workers that only waited for the broken one have nothing to tell
-                raise next((e for e in errors if not isinstance(e, threading.BrokenBarrierError)), errors[0])
-            return [job.result() for job in jobs]
+            try:
+                first = self.guarded(task, parts[0], self.workers[0])
+            except threading.BrokenBarrierError:  # another worker has the error to tell
+                first = None
+            told = [job.exception() for job in others]
+            for error in sorted(
+                filter(None, told), key=lambda e: isinstance(e, threading.BrokenBarrierError)
+            ):
+                raise error
+            return [first, *(job.result() for job in others)]  # type: ignore[list-item]
 
     def guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
         """Run a task; whatever ends it early frees the workers that wait for it."""
