@@ -244,7 +244,7 @@ def test_doubling_beta_keeps_the_tracking_invariant():
         state, X=state.X + 0.1 * rng.standard_normal(state.X.shape), D=0 * state.D, H=0 * state.H,
         violation=np.ones_like(state.beta), disagreement=0 * state.beta, stalled=9 + 0 * state.beta,
     )  # fmt: skip
-    after = destiny.Destiny().watched(off, off.violation)
+    after = destiny.Destiny().watched(off, off.violation, 0 * off.beta)
     assert (after.beta == 2 * off.beta).all()
     np.testing.assert_allclose(after.D, after.H, atol=1e-12)
     assert np.abs(after.H).max() > 0
@@ -295,7 +295,7 @@ def test_all_data_zero_is_stationary_at_once():
         ({"beta": float("nan")}, "beta must be"),
         ({"point": "linear"}, "point must be one of"),
         ({"gossip": 0}, "gossip must be a positive number"),
-        ({"lambda_": 1.0}, r"lambda_ must be in \[0, 1\)"),
+        ({"lambda_": 1.0}, r"lambda must be in \[0, 1\)"),
     ],
 )
 def test_settings_are_checked(settings, sentence):
@@ -305,5 +305,5 @@ def test_settings_are_checked(settings, sentence):
 
 @pytest.mark.parametrize("rule", [lambda: Constant(0.0), lambda: BB(cap=-1.0), lambda: BB(forget=1.5)])
 def test_step_settings_are_checked(rule):
-    with pytest.raises(destiny.SettingsError, match="step"):
+    with pytest.raises(destiny.SettingsError, match="must be"):
         rule()

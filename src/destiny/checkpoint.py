@@ -21,6 +21,7 @@ FORMAT = 1  # raised when the layout of the file changes
 DAMAGE = (
     OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
 )  # fmt: skip
+FACTS = ("format", "step", "round", "scalars", "seconds", "asked", "agreed", "cost")
 KEPT = 2  # the newest may be damaged by a crash of the machine; the one before is then still there
 
 
@@ -102,8 +103,10 @@ def load(path: Path) -> Saved:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}  # reading checks every member's CRC
         facts = json.loads(arrays.pop("facts").tobytes().decode())
-        if not isinstance(facts, dict) or not {"array/history", "array/values"} <= set(arrays):
+        if not set(FACTS) <= set(facts) or not {"array/history", "array/values"} <= set(arrays):
             raise ValueError("parts are missing")
+        if any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError("arrays of another type")
     except DAMAGE as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint ({type(error).__name__})") from error
     if facts.get("format") != FORMAT:

@@ -115,10 +115,13 @@ class Drive:
         """The references of the start, from the start itself or from a checkpoint that must match it."""
         mean = self.X.mean(axis=0)
         self.values = moment.team.values(mean)
-        self.start = metrics.substationarity(moment.team, self.X)
+        self.start = metrics.reference(moment.team, self.X)
         if saved is None:
             return
-        if not np.allclose(self.values, saved.arrays["values"], rtol=1e-6, atol=0.0):
+        values, rows = saved.arrays["values"], saved.arrays["history"]
+        if rows.ndim != 2 or rows.shape[1] != len(self.history.columns):
+            raise saved.refuse("is damaged: its history has other columns")
+        if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-6, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
         state = moment.state
         if hasattr(state, "D") and hasattr(state, "H"):

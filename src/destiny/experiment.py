@@ -112,6 +112,8 @@ def read_problem(table: dict[str, Any], folder: Path) -> Problem:
         raise SettingsError(f"[problem] sizes must be {agents} whole numbers, one per agent; found {sizes}")
     if ("data" in table) == ("synthetic" in table):
         raise SettingsError("[problem] needs either data or synthetic, one of the two")
+    if sizes is not None and "{agent" in table.get("data", ""):
+        raise SettingsError("[problem] sizes belong to one file for all agents: here each has its own")
     if ("targets" in table) != (kind == "olsr" and "data" in table):
         raise SettingsError("[problem] targets belong to olsr with data, and olsr with data needs them")
     if "p" not in table and "targets" not in table:
@@ -169,6 +171,11 @@ def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
     if kind is None:
         if set(table) != {"weights"}:
             raise SettingsError("[network] needs the key 'kind', or weights = \"W.npy\" alone")
+        if not isinstance(table["weights"], str) or table["weights"] in networks.RULES:
+            raise SettingsError(
+                "[network] needs the key 'kind'; weights alone is the name of a .npy file; "
+                f"found {table['weights']!r}"
+            )
         kind, table = "weights", {"path": table["weights"]}
     if not isinstance(kind, str):
         raise SettingsError(f"[network] kind must be a text; found {kind!r}")
@@ -227,7 +234,7 @@ def load_start(path: Path) -> Array:
     try:
         X = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise SettingsError(f"[start] file {path} cannot be read as a .npy array: {error}") from error
+        raise SettingsError(f"[start] file {path} cannot be read as a .npy array of numbers") from error
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu" or X.ndim not in (2, 3):
         raise SettingsError(f"[start] file {path} must hold an n x p matrix of real numbers")
     return X.astype(np.float64)

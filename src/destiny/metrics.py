@@ -47,6 +47,18 @@ def substationarity_on_manifold(observer: Observer, X: Array) -> float:
     return float(norm(tangent(answer, observer.gradient(answer))))
 
 
+def reference(observer: Observer, X: Array) -> float:
+    """What substationarity is relative to: its value at the start X ``(d, n, p)``.
+
+    Where the start is stationary up to rounding (PCA with p = n is, everywhere), the size of the Euclidean
+    gradient instead: rounding errors relative to rounding errors would say nothing.
+    """
+    mean = X.mean(axis=0)
+    gradient = observer.gradient(mean)
+    size, start = float(norm(gradient)), float(norm(tangent(mean, gradient)))
+    return start if start > 1e-13 * size else size  # 1e-13: rounding of a sum of n p products
+
+
 def relative(value: float, start: float) -> float:
     """``value / start``; a start that is stationary already leaves the value as it is."""
     return value / start if start > 0 else value

@@ -26,6 +26,7 @@ def claim(folder: Path, labels: Iterable[str], tables: Mapping[str, Any], resume
         if (folder / name).exists() and (folder / name).is_dir() == (name in FILES):
             raise SettingsError(f"--out {folder} holds {name!r}, which is in the way: choose another folder")
     held = [name for name in FILES if (folder / name).exists()]
+    held += [str(path.relative_to(folder)) for path in folder.glob("*/checkpoints")]
     if held and not resume:
         raise SettingsError(
             f"--out {folder} holds another run ({held[0]}): choose another folder, "
@@ -34,7 +35,9 @@ def claim(folder: Path, labels: Iterable[str], tables: Mapping[str, Any], resume
     if held:
         same_experiment(folder, tables)
     parent = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+    if not parent.is_dir():
+        raise SettingsError(f"--out {folder} cannot be made: {parent} is not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
         raise SettingsError(f"--out {folder} cannot be written: no permission in {parent}")
 
 
@@ -46,8 +49,8 @@ def lasting(tables: Mapping[str, Any]) -> dict[str, Any]:
 def same_experiment(folder: Path, tables: Mapping[str, Any]) -> None:
     """Refuse to continue another experiment than the one in the folder."""
     try:
-        before = json.loads((folder / "experiment.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        before = dict(json.loads((folder / "experiment.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise SettingsError(
             f"--out {folder} cannot be resumed: its experiment.json cannot be read"
         ) from error

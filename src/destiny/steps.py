@@ -59,6 +59,8 @@ class Move:
     """H_k - H_{k-1}: local, hence free of other agents' curvature."""
     disagreement: Array
     """||V_i - (W V)_i|| of the message V_i just mixed, ``(agents, 1, 1)``."""
+    length: Array
+    """||D_k||, ``(agents, 1, 1)``."""
 
 
 class StepRule(Protocol):
@@ -75,6 +77,9 @@ class StepRule(Protocol):
     def update(self, pace: Pace, move: Move) -> Pace:
         """The pace after a step."""
 
+    def steeper(self, pace: Pace, by: Array) -> Pace:
+        """The pace when the direction became steeper by a known curvature, ``(agents, 1, 1)``."""
+
 
 def scalar(values: Array) -> Array:
     """``(agents,) -> (agents, 1, 1)``, to multiply stacks."""
@@ -90,6 +95,11 @@ def positive(name: str, value: float | None, optional: bool = False) -> None:
         raise SettingsError(f"{name} must be a positive number; found {value!r}")
 
 
+def unmoved(rule: StepRule, pace: Pace, by: Array) -> Pace:  # noqa: ARG001
+    """A rule that does not look at curvature has nothing to change."""
+    return pace
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step for ever, as in Algorithm 1 of the paper."""
@@ -99,11 +109,13 @@ class Constant:
     network = False
 
     def __post_init__(self) -> None:
-        positive("step eta", self.eta)
+        positive("eta", self.eta)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
         """Nothing changes."""
         return pace
+
+    steeper = unmoved
 
 
 @dataclass(frozen=True)
@@ -116,13 +128,15 @@ class Diminishing:
     network = False
 
     def __post_init__(self) -> None:
-        positive("step eta", self.eta)
-        positive("step power", self.power)
+        positive("eta", self.eta)
+        positive("power", self.power)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
         """One step further down."""
         count = pace.count + 1
         return replace(pace, eta=self.eta / (count + 1) ** self.power, count=count)
+
+    steeper = unmoved
 
 
 def barzilai_borwein(move: Move) -> Array:
@@ -140,12 +154,14 @@ class PlainBB:
     network = False
 
     def __post_init__(self) -> None:
-        positive("step eta", self.eta, optional=True)
+        positive("eta", self.eta, optional=True)
 
     def update(self, pace: Pace, move: Move) -> Pace:
         """The formula, wherever it is a number."""
         eta = barzilai_borwein(move)
         return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta))
+
+    steeper = unmoved
 
 
 def secants(move: Move) -> tuple[Array, Array, Array]:
@@ -157,6 +173,11 @@ def secants(move: Move) -> tuple[Array, Array, Array]:
     return scalar(secant), scalar(sound), barzilai_borwein(move)
 
 
+def within(eta: Array, limit: Array | float, size: Array) -> Array:
+    """The step, cut where eta * size exceeds the limit; a size of zero is no limit."""
+    return np.where(eta * size > limit, limit / np.where(size > 0, size, 1.0), eta)
+
+
 @dataclass(frozen=True)
 class BB:
     """Barzilai-Borwein steps that never outrun the network.
@@ -165,25 +186,28 @@ class BB:
     ||dH_i|| / ||dX_i||. L_i is forgotten (factor ``forget``) only while the agent and its neighbours draw
     closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
     the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the
-    bound itself shrinks, down to a tenth, and grows again later. Fast on good networks and safe on rings,
-    stars and grids, with nothing to tune, and scale-free throughout.
+    bound itself shrinks, down to a tenth, and grows again later. No step moves X by more than ``reach``:
+    a quarter keeps it within the region R of Lemma 2.1. Fast on good networks and safe on rings, stars and
+    grids, with nothing to tune, and scale-free throughout.
     """
 
     eta: float | None = None
     cap: float = 1.0
     forget: float = 0.98
     fade: float = 0.997
+    reach: float = 0.25
     kind = "bb"
     network = True
 
     def __post_init__(self) -> None:
-        positive("step eta", self.eta, optional=True)
-        positive("step cap", self.cap)
+        positive("eta", self.eta, optional=True)
+        positive("cap", self.cap)
+        positive("reach", self.reach)
         for name in ("forget", "fade"):
             value = getattr(self, name)
-            positive(f"step {name}", value)
+            positive(name, value)
             if value > 1:
-                raise SettingsError(f"step {name} must be at most 1; found {value!r}")
+                raise SettingsError(f"{name} must be at most 1; found {value!r}")
 
     def update(self, pace: Pace, move: Move) -> Pace:
         """One step: do we draw closer, how curved is it here, how far may we go."""
@@ -198,10 +222,15 @@ class BB:
         helpless = ~closer & (pace.curvature >= pace.peak)
         bound = pace.bound * np.where(helpless, self.forget, np.where(closer, 1.001, 1.0))
         bound = np.clip(bound, pace.limit / 10, pace.limit)
-        # eta curvature <= bound, written so that a curvature of zero is no bound
-        eta = np.where(eta * curvature > bound, bound / np.where(curvature > 0, curvature, 1.0), eta)
         eta = np.where(sound & np.isfinite(eta), eta, pace.eta)
+        eta = within(eta, bound, curvature)
+        eta = within(eta, self.reach, move.length)
         return Pace(eta, bound, pace.limit, curvature, peak, floor, fast, slow, pace.count + 1)
+
+    def steeper(self, pace: Pace, by: Array) -> Pace:
+        """What was seen of the curvature lacks the part just added."""
+        curvature, peak = pace.curvature + by, pace.peak + by
+        return replace(pace, curvature=curvature, peak=peak, eta=within(pace.eta, pace.bound, curvature))
 
     def averages(self, pace: Pace, disagreement: Array) -> tuple[Array, Array]:
         """Disagreement over 10 and 50 steps: soon enough to see a drift, not misled by BB's own swings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,7 +65,7 @@ class Seconds:
     limit: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, int | float) or not self.limit > 0:
+        if not isinstance(self.limit, int | float) or not 0 < self.limit <= sys.float_info.max:
             raise SettingsError(f"seconds must be a positive number; found {self.limit!r}")
 
     def check(self, progress: Progress) -> Stop | None:
@@ -81,7 +82,8 @@ class Tolerance:
     limit: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.limit, bool) or not isinstance(self.limit, int | float) or not self.limit >= 0:
+        number = isinstance(self.limit, int | float) and not isinstance(self.limit, bool)
+        if not number or not 0 <= self.limit <= sys.float_info.max:
             raise SettingsError(f"tolerance must be a number >= 0 (0 = never); found {self.limit!r}")
 
     def check(self, progress: Progress) -> Stop | None:

@@ -26,6 +26,8 @@ def check(
     for key, value in table.items():
         if key not in keys:
             raise SettingsError(f"{where} has no key {key!r}; it takes {', '.join(keys)}")
+        if keys[key] is list and isinstance(value, dict):
+            raise SettingsError(f"{where} {key} must be a list of tables: write [[{key}]], not [{key}]")
         if not fits(value, keys[key]):
             raise SettingsError(f"{where} {key} must be {spell(keys[key])}; found {value!r}")
     for key in required:

@@ -80,7 +80,7 @@ class Destiny:
         if self.gossip < 5:  # two windows to compare and one to average: see gossip.survey
             raise SettingsError(f"gossip must be at least 5 rounds; found {self.gossip}")
         if self.lambda_ is not None and not 0 <= self.lambda_ < 1:
-            raise SettingsError(f"lambda_ must be in [0, 1); found {self.lambda_!r}")
+            raise SettingsError(f"lambda must be in [0, 1); found {self.lambda_!r}")
 
     def init(self, X: Array, agents: Agents) -> DestinyState:
         """All agents start from one X; what is "auto" is learnt by gossip, and D starts as the mixed H."""
@@ -131,26 +131,27 @@ class Destiny:
         V -= X
         disagreement = scalar(norm(V))
         violation = scalar(norm(E))
-        pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement))
+        length = scalar(norm(D))
+        pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement, length))
         after = DestinyState(
             X, D, H, s.beta, pace, violation, np.maximum(s.worst, violation),
             s.stalled, s.escaping, s.doublings, disagreement, s.scale,
         )  # fmt: skip
-        return self.watched(after, s.violation) if self.watch else after
+        return self.watched(after, s.violation, length) if self.watch else after
 
     def at(self, X: Array, E: Array) -> Array:
         """The evaluation point, X X^T X or X (3 I - X^T X) / 2, from E = X^T X - I."""
         I = identity(X.shape[-1])
         return X @ (I + E if self.point == "cubic" else I - E / 2)
 
-    def watched(self, s: DestinyState, before: Array) -> DestinyState:
+    def watched(self, s: DestinyState, before: Array, length: Array) -> DestinyState:
         """Double beta where X rests off the manifold, its pull cancelled by everything else, or escapes."""
         stuck = s.disagreement < CANCELLED * s.violation
         # A beta given as a number is taken literally as long as the run moves; one at rest is a wrong answer.
         leaving = (s.violation > (SAFE if self.beta == "auto" else np.inf)) & (s.violation > before)
+        stuck &= length < CANCELLED * s.beta * s.violation
         if not (stuck.any() or leaving.any() or s.stalled.any() or s.escaping.any()):
             return s  # as nearly always
-        stuck &= scalar(norm(s.D)) < CANCELLED * s.beta * s.violation
         stalled = np.where(stuck, s.stalled + 1, 0.0)
         escaping = np.where(leaving, s.escaping + 1, 0.0)
         double = (stalled >= PATIENCE) | (escaping >= ESCAPE)
@@ -160,6 +161,7 @@ class Destiny:
         pull = s.X @ ((beta - s.beta) * deviation(s.X))
         return replace(
             s, beta=beta, H=s.H + pull, D=s.D + pull,
+            pace=self.step_size.steeper(s.pace, 2 * (beta - s.beta)),
             stalled=np.where(double, 0.0, stalled), escaping=np.where(double, 0.0, escaping),
             doublings=s.doublings + double,
         )  # fmt: skip

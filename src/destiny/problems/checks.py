@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 from destiny.errors import ProblemError
 from destiny.types import Array
 
-LARGEST = 1e150  # its square is a number still
+LARGEST = 1e25  # times the largest scale; SDL squares fourth powers, and (1e35)^8 is still a number
+LARGEST_SCALE = 1e10
 
 
 def check_matrix(data: NDArray[Any], name: str) -> None:
@@ -43,7 +43,7 @@ def check_finite(data: NDArray[Any], name: str) -> None:
         return
     if np.isfinite(extreme):
         raise ProblemError(
-            f"{_with_file(data, name)} must be below {LARGEST:.0e} in magnitude, or their squares overflow; "
+            f"{_with_file(data, name)} must be below {LARGEST:.0e} in magnitude, or their powers overflow; "
             f"found {extreme:.1e}; use other units"
         )
     for row, values in enumerate(data):
@@ -85,10 +85,11 @@ def check_seed(seed: int | Sequence[int]) -> int | Sequence[int]:
 
 
 def check_scale(scale: float) -> float:
-    """The factor of the data as a finite float."""
-    if not abs(scale) <= sys.float_info.max:
+    """The factor of the data as a float of sensible size."""
+    if not abs(scale) <= LARGEST_SCALE:
         raise ProblemError(
-            f"scale must be a finite number; found {scale}; leave it out to keep the data as is"
+            f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude; found {scale}; "
+            "leave it out to keep the data as is"
         )
     return float(scale)
 

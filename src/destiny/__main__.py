@@ -1,0 +1,5 @@
+"""``python -m destiny``."""
+
+from destiny.cli import main
+
+main()
