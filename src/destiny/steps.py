@@ -26,7 +26,7 @@ class Pace:
     bound: Array
     """The step never exceeds bound / curvature."""
     limit: Array
-    """c sqrt(1 - lambda), where bound starts and what it never exceeds."""
+    """c sqrt(1 - lambda) / lambda, where bound starts and what it never exceeds."""
     curvature: Array
     """L_i, recent largest secant ||dH|| / ||dX||, forgotten slowly."""
     peak: Array
@@ -182,7 +182,7 @@ def within(eta: Array, limit: Array | float, size: Array) -> Array:
 class BB:
     """Barzilai-Borwein steps that never outrun the network.
 
-    eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / L_i), where L_i is the largest recent secant
+    eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i)), L_i the largest recent secant
     ||dH_i|| / ||dX_i||. L_i is forgotten (factor ``forget``) only while the agent and its neighbours draw
     closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
     the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the

@@ -117,7 +117,9 @@ class Destiny:
         # An agent that has seen no gradient at all waits for its neighbours to move it.
         auto = np.divide(0.05, size, out=np.zeros_like(size), where=size > 0)
         eta = auto if rule.eta is None else np.full_like(size, rule.eta)
-        return Pace.start(eta, getattr(rule, "cap", 1.0) * np.sqrt(1 - lambda_))
+        # Where one round averages at once (lambda = 0, or one agent alone) the network sets no bound.
+        bound = np.divide(np.sqrt(1 - lambda_), lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
+        return Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
 
     def step(self, s: DestinyState, agents: Agents) -> DestinyState:
         """X+ = W (X - eta D), D+ = W D + H(X+) - H(X): one round."""
