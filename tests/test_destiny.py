@@ -294,7 +294,9 @@ def test_all_data_zero_is_stationary_at_once():
         ({"beta": "big"}, 'beta must be "auto" or a number >= 0'),
         ({"beta": float("nan")}, "beta must be"),
         ({"point": "linear"}, "point must be one of"),
-        ({"gossip": 0}, "gossip must be a positive number"),
+        ({"gossip": 0}, "gossip must be a whole number of at least 5"),
+        ({"gossip": 5.5}, "gossip must be a whole number of at least 5"),
+        ({"lambda_": "high"}, "lambda must be in"),
         ({"lambda_": 1.0}, r"lambda must be in \[0, 1\)"),
     ],
 )

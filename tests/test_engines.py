@@ -110,9 +110,9 @@ def test_an_error_in_one_thread_ends_the_step_with_that_error():
         next(moments)
 
 
-@pytest.mark.parametrize("threads", [0, -2])
+@pytest.mark.parametrize("threads", [0, -2, 2.5, "2", True])
 def test_threads_are_checked(threads):
-    with pytest.raises(destiny.SettingsError, match="threads must be at least 1"):
+    with pytest.raises(destiny.SettingsError, match="threads must be a whole number of at least 1"):
         Local(threads)
 
 

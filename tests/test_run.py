@@ -252,6 +252,30 @@ def test_problem_and_network_must_fit(problem):
         destiny.solve(problem, destiny.networks.ring(5))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (lambda p, n: (np.zeros(3), n), "problem must be one of destiny.problems"),
+        (lambda p, n: (p, 6), "network must be one of destiny.networks"),
+        (lambda p, n: (n, p), "problem must be one of destiny.problems"),
+        (lambda p, n: (p, n, destiny.Destiny), "algorithm must be an object"),
+        (lambda p, n: (p, n, "destiny"), "algorithm must be an object"),
+    ],
+)
+def test_what_is_not_a_problem_network_or_algorithm_is_named(problem, network, arguments, sentence):
+    with pytest.raises(destiny.DestinyError, match=sentence):
+        destiny.solve(*arguments(problem, network))
+
+
+def test_numbers_of_numpy_are_numbers(problem, network, tmp_path):
+    algorithm = destiny.Destiny(beta=np.float32(0.05), step_size=destiny.steps.PlainBB(np.float64(1.0)))
+    result = destiny.solve(
+        problem, network, algorithm, rounds=np.int64(40), every=np.int32(7), checkpoint=tmp_path,
+        tolerance=np.float32(1e-6),
+    )  # fmt: skip
+    assert json.loads(json.dumps(result.summary()))["settings"]["beta"] == np.float32(0.05)
+
+
 def test_any_list_of_objectives_with_value_and_gradient_is_a_problem():
     class Far:
         """Distance to a private point."""

@@ -14,7 +14,7 @@ import numpy as np
 from destiny import checkpoint as checkpoints
 from destiny import metrics
 from destiny.engines.local import LocalTeam
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_whole
 from destiny.history import History
 from destiny.interrupt import Interrupt
 from destiny.result import Result
@@ -54,7 +54,7 @@ class Drive:
         every: int, folder: Path | None, save_every: int, agree: float | None, rules: list[Rule],
     ) -> None:  # fmt: skip
         for name, value in (("every", every), ("checkpoint_every", save_every)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            if not is_whole(value) or value < 0:
                 raise SettingsError(f"{name} must be a whole number >= 0; found {value!r}")
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
@@ -229,5 +229,7 @@ def settings_of(algorithm: Any) -> dict[str, Any]:
     if dataclasses.is_dataclass(algorithm):
         for field in dataclasses.fields(algorithm):
             value = getattr(algorithm, field.name)
+            if isinstance(value, np.generic):
+                value = value.item()
             found[field.name] = settings_of(value) if dataclasses.is_dataclass(value) else value
     return found

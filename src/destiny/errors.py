@@ -1,5 +1,24 @@
 """What can go wrong, in one sentence each: expected, found, what to do."""
 
+import math
+from numbers import Integral, Real
+from typing import TypeGuard
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a setting is a whole number, NumPy's included; true and false are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a setting is a finite real number, NumPy's included; true and false are not."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:  # a whole number beyond every float
+        return False
+
 
 class DestinyError(Exception):
     """Base of every error this package raises on purpose; its text is one sentence for a person."""

@@ -16,7 +16,7 @@ from destiny.algorithms import Destiny
 from destiny.drive import Drive, Moment
 from destiny.engines import Local
 from destiny.engines.local import LocalTeam
-from destiny.errors import ProblemError, SettingsError
+from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.problems import Separable
 from destiny.progress import ProgressBar
@@ -52,7 +52,7 @@ def iterate(
         A checkpoint to continue from.
     """
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = Destiny() if algorithm is None else algorithm
+    algorithm = _chosen(algorithm)
     team = (engine or Local()).connect(problem, network)
     try:
         clock = time.perf_counter()
@@ -79,6 +79,12 @@ def _prepare(
         if start is None:
             raise ProblemError("a list of objectives has no shape of its own: give start, an n x p matrix")
         problem = Separable(problem, np.shape(start)[-2:])
+    if not hasattr(problem, "host"):
+        raise ProblemError(
+            f"problem must be one of destiny.problems or a list of objectives; found {problem!r}"
+        )
+    if not hasattr(network, "at"):
+        raise SettingsError(f"network must be one of destiny.networks; found {network!r}")
     d, (n, p) = problem.agents, problem.shape
     if network.agents != d:
         raise SettingsError(
@@ -99,6 +105,15 @@ def _prepare(
             "orthonormalise its columns"
         )
     return problem, np.ascontiguousarray(np.broadcast_to(X, (d, n, p)))
+
+
+def _chosen(algorithm: Algorithm[Any] | None) -> Algorithm[Any]:
+    """The algorithm, DESTINY by default."""
+    if algorithm is None:
+        return Destiny()
+    if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
+        raise SettingsError(f"algorithm must be an object such as destiny.Destiny(); found {algorithm!r}")
+    return algorithm
 
 
 def _restore(
@@ -227,9 +242,9 @@ def prepare(
 ) -> Run:
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = Destiny() if algorithm is None else algorithm
+    algorithm = _chosen(algorithm)
     opening = getattr(algorithm, "opening", 0)
-    if isinstance(rounds, int) and rounds < opening:
+    if is_whole(rounds) and rounds < opening:
         raise SettingsError(
             f"rounds must be at least {opening}, which the agents need to choose beta and steps; "
             f"found {rounds}"

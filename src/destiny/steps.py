@@ -6,13 +6,12 @@ live in the algorithm's state; every agent sets its step from what it sees itsel
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_number
 from destiny.stiefel import inner
 from destiny.types import Array
 
@@ -90,8 +89,7 @@ def positive(name: str, value: float | None, optional: bool = False) -> None:
     """Refuse a setting that is not a positive finite number."""
     if value is None and optional:
         return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is None or not number or not 0 < value <= sys.float_info.max:
+    if not is_number(value) or value <= 0:
         raise SettingsError(f"{name} must be a positive number; found {value!r}")
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from destiny.errors import ProblemError
+from destiny.errors import ProblemError, is_whole
 from destiny.types import Array
 
 
@@ -74,8 +74,8 @@ def random_point(n: int, p: int, seed: int = 0) -> Array:
         raise ProblemError(
             f"a point of St(n, p) needs 1 <= p <= n; found n = {n}, p = {p}: choose a smaller p"
         )
-    if seed < 0:
-        raise ProblemError(f"seed must not be negative; found {seed}")
+    if not is_whole(seed) or seed < 0:
+        raise ProblemError(f"seed must be a whole number >= 0; found {seed!r}")
     return qr(np.random.default_rng(seed).standard_normal((n, p)))
 
 

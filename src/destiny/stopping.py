@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_number, is_whole
 from destiny.metrics import Measures
 from destiny.types import Topology
 
@@ -48,7 +47,7 @@ class Rounds:
     limit: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 0:
+        if not is_whole(self.limit) or self.limit < 0:
             raise SettingsError(f"rounds must be a whole number >= 0; found {self.limit!r}")
 
     def check(self, progress: Progress) -> Stop | None:
@@ -65,7 +64,7 @@ class Seconds:
     limit: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, int | float) or not 0 < self.limit <= sys.float_info.max:
+        if not is_number(self.limit) or self.limit <= 0:
             raise SettingsError(f"seconds must be a positive number; found {self.limit!r}")
 
     def check(self, progress: Progress) -> Stop | None:
@@ -82,8 +81,7 @@ class Tolerance:
     limit: float
 
     def __post_init__(self) -> None:
-        number = isinstance(self.limit, int | float) and not isinstance(self.limit, bool)
-        if not number or not 0 <= self.limit <= sys.float_info.max:
+        if not is_number(self.limit) or self.limit < 0:
             raise SettingsError(f"tolerance must be a number >= 0 (0 = never); found {self.limit!r}")
 
     def check(self, progress: Progress) -> Stop | None:

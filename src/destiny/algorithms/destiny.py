@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_number, is_whole
 from destiny.gossip import survey
 from destiny.lagrangian import POINTS, assemble
-from destiny.steps import BB, Move, Pace, StepRule, positive, scalar
+from destiny.steps import BB, Move, Pace, StepRule, scalar
 from destiny.stiefel import deviation, identity, norm
 from destiny.types import Agents, Array
 
-LARGEST = sys.float_info.max
 SAFE = 1 / 6  # the region R of Lemma 2.1: ||X^T X - I||_F <= 1/6
 PATIENCE = 10  # steps an agent watches forces cancel before it doubles beta; BB's own swings are shorter
 ESCAPE = 3  # steps it watches X move away outside R: there the rest of h falls faster than beta's part grows
@@ -71,15 +69,15 @@ class Destiny:
     kind = "destiny"
 
     def __post_init__(self) -> None:
-        number = isinstance(self.beta, int | float) and not isinstance(self.beta, bool)
-        if self.beta != "auto" and not (number and 0 <= self.beta <= LARGEST):
+        if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
             raise SettingsError(f'beta must be "auto" or a number >= 0; found {self.beta!r}')
+        if not hasattr(self.step_size, "update") or isinstance(self.step_size, type):
+            raise SettingsError(f"step_size must be a rule such as Constant(0.1); found {self.step_size!r}")
         if self.point not in POINTS:
             raise SettingsError(f"point must be one of {sorted(POINTS)}; found {self.point!r}")
-        positive("gossip", self.gossip)
-        if self.gossip < 5:  # two windows to compare and one to average: see gossip.survey
-            raise SettingsError(f"gossip must be at least 5 rounds; found {self.gossip}")
-        if self.lambda_ is not None and not 0 <= self.lambda_ < 1:
+        if not is_whole(self.gossip) or self.gossip < 5:  # two windows to compare, one to average: see survey
+            raise SettingsError(f"gossip must be a whole number of at least 5 rounds; found {self.gossip!r}")
+        if self.lambda_ is not None and not (is_number(self.lambda_) and 0 <= self.lambda_ < 1):
             raise SettingsError(f"lambda must be in [0, 1); found {self.lambda_!r}")
 
     def init(self, X: Array, agents: Agents) -> DestinyState:

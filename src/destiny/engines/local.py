@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from destiny.engines.base import HostedAgents, Traffic
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_whole
 from destiny.types import Array, Problem, Topology
 
 S = TypeVar("S")
@@ -37,8 +37,8 @@ class Local:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise SettingsError(f"threads must be at least 1; found {self.threads}")
+        if self.threads is not None and not (is_whole(self.threads) and self.threads >= 1):
+            raise SettingsError(f"threads must be a whole number of at least 1; found {self.threads!r}")
 
     def connect(self, problem: Problem, network: Topology) -> LocalTeam:
         """Host all agents of the problem."""
