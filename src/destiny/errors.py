@@ -7,12 +7,12 @@ from typing import TypeGuard
 
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether a setting is a whole number, NumPy's included; true and false are not."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a setting is a finite real number, NumPy's included; true and false are not."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
         return math.isfinite(float(value))
