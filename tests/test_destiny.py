@@ -143,6 +143,24 @@ def test_one_agent_is_a_solver_in_its_own_right(kind):
     assert stiefel.violation(result.X) < 1e-12
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_small_regressions_converge(seed):
+    """Convex f, where a penalty below its threshold or one long step would be fatal."""
+    rng = np.random.default_rng(seed)
+    d, n = [1, 2, 4][seed % 3], int(rng.integers(2, 8))
+    p = int(rng.integers(1, n + 1))
+    silos, targets = rng.standard_normal((d, n, 20)), rng.standard_normal((d, p, 20))
+    result = destiny.solve(destiny.problems.OLSR(list(silos), list(targets)), destiny.networks.complete(d))
+    assert result.converged, result
+
+
+def test_pca_with_p_equal_n_is_stationary_everywhere():
+    A = np.random.default_rng(0).standard_normal((4, 30))
+    result = destiny.solve(destiny.problems.pca.from_data(A, p=4, agents=3), destiny.networks.ring(3))
+    assert result.converged
+    assert result.steps == 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("make", ["ring", "star", "path", "complete", "grid", "loss"])
 def test_pca_reaches_the_subspace_of_the_svd(make, seed):

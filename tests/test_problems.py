@@ -584,3 +584,9 @@ def test_check_gradient_at_zero_and_in_float32():
 def test_check_gradient_names_a_wrong_shape():
     with pytest.raises(ProblemError, match=r"the gradient must be of shape \(4, 1\); found shape \(4,\)"):
         check_gradient(Returns(0.0, np.ones(4)), np.ones((4, 1)))
+
+
+def test_a_masked_array_is_refused():
+    masked = np.ma.masked_greater(np.arange(12.0).reshape(3, 4), 7)
+    with pytest.raises(ProblemError, match="found a masked one"):
+        PCA([masked], 2)

@@ -160,8 +160,24 @@ def test_checkpoints_hold_no_pickle_and_leave_nothing_behind(problem, network, t
 
 def test_an_unwritable_checkpoint_folder_is_a_sentence(problem, network, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises((destiny.CheckpointError, FileExistsError, NotADirectoryError)):
+    with pytest.raises(destiny.SettingsError, match="checkpoint must be a folder"):
         destiny.solve(problem, network, rounds=60, checkpoint=tmp_path / "file")
+    with pytest.raises(destiny.CheckpointError, match="could not write"):
+        destiny.solve(problem, network, rounds=60, checkpoint=tmp_path / "file" / "below")
+
+
+def test_checkpoints_of_another_run_are_not_lost(problem, network, tmp_path):
+    destiny.solve(problem, network, rounds=60, checkpoint=tmp_path)
+    with pytest.raises(destiny.SettingsError, match="holds another run"):
+        destiny.solve(small_problem("olsr"), network, rounds=60, checkpoint=tmp_path)
+
+
+def test_a_run_from_an_earlier_answer_is_done_at_once(problem, network):
+    first = destiny.solve(problem, network)
+    again = destiny.solve(problem, network, start=first.X)
+    assert again.converged
+    assert again.steps == 0
+    assert any("stationary already" in note for note in again.notes)
 
 
 def test_measuring_more_or_less_often_changes_nothing(problem, network):

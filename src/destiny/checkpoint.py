@@ -71,7 +71,6 @@ def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
 
 def save(folder: Path, saved: Saved) -> Path:
     """Write ``checkpoint-STEP.npz`` so that a crash at any moment leaves the last good one."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint-{saved.facts['step']:09d}.npz"
     aside = path.with_suffix(".tmp")
     facts = json.dumps(saved.facts | {"format": FORMAT})
@@ -81,13 +80,15 @@ def save(folder: Path, saved: Saved) -> Path:
         **{f"array/{k}": v for k, v in saved.arrays.items()},
     }
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with aside.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        if folder.is_dir():
+            aside.unlink(missing_ok=True)
         raise CheckpointError(
             f"could not write {path}: {error.strerror or error}; the one before is kept"
         ) from error
@@ -137,8 +138,12 @@ def newest(folder: Path) -> tuple[Saved | None, list[str]]:
 def network_digest(network: Topology) -> str:
     """A short digest of the weights of the first rounds; equal in every process."""
     digest = hashlib.sha256()
-    for k in range(3):  # enough to tell two seeds of a changing network apart
+    before = None
+    for k in range(64):  # longer than most periods, and enough to tell two rates of lost links apart
         W = network.at(k)
+        if W is before:  # a fixed network is looked at once
+            continue
+        before = W
         for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
             digest.update(part.tobytes())
     return digest.hexdigest()[:16]

@@ -121,7 +121,7 @@ class Drive:
         values, rows = saved.arrays["values"], saved.arrays["history"]
         if rows.ndim != 2 or rows.shape[1] != len(self.history.columns):
             raise saved.refuse("is damaged: its history has other columns")
-        if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-6, atol=0.0):
+        if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
         state = moment.state
         if hasattr(state, "D") and hasattr(state, "H"):
@@ -184,6 +184,16 @@ class Drive:
         }  # fmt: skip
         checkpoints.save(self.folder, checkpoints.Saved(checkpoints.flatten(moment.state), arrays, facts))
 
+    def claim(self) -> None:
+        """Refuse a checkpoint folder that cannot be used, or that another run would lose."""
+        assert self.folder is not None
+        if self.folder.exists() and not self.folder.is_dir():
+            raise SettingsError(f"checkpoint must be a folder; {self.folder} is a file")
+        if any(self.folder.glob("checkpoint-*.npz")):
+            raise SettingsError(
+                f"checkpoint folder {self.folder} holds another run: resume it, or choose another folder"
+            )
+
     def find_saved(self) -> checkpoints.Saved | None:
         """The newest checkpoint, if there is one; refused if it is of another run."""
         if self.folder is None:
@@ -208,6 +218,8 @@ class Drive:
         if finite and getattr(problem, "kind", None) == "pca":
             axes = rayleigh_ritz(X, moment.team.gradient(X))
         notes = list(self.notes)
+        if moment.step == 0 and stop.converged:
+            notes.append("the start is stationary already: if it is a saddle, choose another one")
         if finite and hasattr(self.algorithm, "remarks"):
             notes += self.algorithm.remarks(moment.state, np.arange(problem.agents))
         return Result(

@@ -50,13 +50,13 @@ def substationarity_on_manifold(observer: Observer, X: Array) -> float:
 def reference(observer: Observer, X: Array) -> float:
     """What substationarity is relative to: its value at the start X ``(d, n, p)``.
 
-    Where the start is stationary up to rounding (PCA with p = n is, everywhere), the size of the Euclidean
-    gradient instead: rounding errors relative to rounding errors would say nothing.
+    Where the start is nearly stationary already (an earlier answer; PCA with p = n is everywhere), the size
+    of the Euclidean gradient instead: a part of rounding errors would say nothing.
     """
     mean = X.mean(axis=0)
     gradient = observer.gradient(mean)
     size, start = float(norm(gradient)), float(norm(tangent(mean, gradient)))
-    return start if start > 1e-13 * size else size  # 1e-13: rounding of a sum of n p products
+    return start if start > 1e-6 * size else size  # a start drawn at random is nowhere near 1e-6
 
 
 def relative(value: float, start: float) -> float:

@@ -259,6 +259,8 @@ def prepare(
         ],
     )  # fmt: skip
     saved = drive.find_saved() if resume else None
+    if checkpoint is not None and not resume:
+        drive.claim()
     return Run(
         problem, network, algorithm, engine, drive, saved, rounds, progress, label or drive.settings["kind"]
     )

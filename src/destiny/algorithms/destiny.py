@@ -17,6 +17,7 @@ from destiny.types import Agents, Array
 SAFE = 1 / 6  # the region R of Lemma 2.1: ||X^T X - I||_F <= 1/6
 PATIENCE = 10  # steps an agent watches forces cancel before it doubles beta; BB's own swings are shorter
 ESCAPE = 3  # steps it watches X move away outside R: there the rest of h falls faster than beta's part grows
+RESCUES = 4  # doublings of an escaping agent: if 16 times beta does not hold X, it is the network, not beta
 CANCELLED = 0.1  # forces cancel when what is left of them is below a tenth of the penalty's pull
 
 
@@ -46,7 +47,7 @@ class Destiny:
     ----------
     beta : "auto" or a number, taken literally
         Penalty. "auto" is the spectral norm of the network's mean gradient at the start.
-    step : StepRule
+    step_size : StepRule
         `BB` (safeguarded, default), `PlainBB` (Section 4.2 as printed) or `Constant` (Algorithm 1).
     point : "cubic" or "dissolve"
         Where grad f is evaluated: X X^T X (paper) or X (3 I - X^T X) / 2.
@@ -154,7 +155,7 @@ class Destiny:
             return s  # as nearly always
         stalled = np.where(stuck, s.stalled + 1, 0.0)
         escaping = np.where(leaving, s.escaping + 1, 0.0)
-        double = (stalled >= PATIENCE) | (escaping >= ESCAPE)
+        double = (stalled >= PATIENCE) | ((escaping >= ESCAPE) & (s.doublings < RESCUES))
         if not double.any():
             return replace(s, stalled=stalled, escaping=escaping)
         beta = np.where(double, 2 * s.beta, s.beta)

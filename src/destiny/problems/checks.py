@@ -19,6 +19,10 @@ LARGEST_SCALE = 1e10
 
 def check_matrix(data: NDArray[Any], name: str) -> None:
     """Refuse what is not a 2-D array of real numbers."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise ProblemError(
+            f"{name} must be a plain array; found a masked one; fill its gaps or drop the samples"
+        )
     name = _with_file(data, name)
     if data.dtype.kind not in "biuf":
         raise ProblemError(f"{name} must be real numbers; found dtype {data.dtype}; convert the array first")
