@@ -185,7 +185,7 @@ class BB:
     closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
     the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the
     bound itself shrinks, down to a tenth, and grows again later. No step moves X by more than ``reach``:
-    a quarter keeps it within the region R of Lemma 2.1. Nothing to tune, and scale-free throughout. Long
+    a quarter keeps it near the region R of Lemma 2.1. Nothing to tune, and scale-free throughout. Long
     paths with very different agents remain out of its reach: see docs/method.md.
     """
 
