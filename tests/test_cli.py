@@ -980,7 +980,7 @@ REFUSED = {
     "start is a text file": ({"start": {"file": "graph.txt"}}, ["graph.txt"]),
     "start is an empty file": ({"start": {"file": "empty.npy"}}, ["empty.npy"]),
     # [[algorithm]]
-    "unknown algorithm": ({"algorithm": {"kind": "dgd"}}, ["kind", "dgd"]),
+    "unknown algorithm": ({"algorithm": {"kind": "sgd"}}, ["kind", "sgd"]),
     "no kind of algorithm": ({"algorithm": {"kind": None}}, ["kind"]),
     "kind of algorithm is a list": ({"algorithm": {"kind": ["destiny"]}}, ["kind"]),
     "unknown key of the algorithm": ({"algorithm": {"betta": 1.0}}, ["betta"]),

@@ -269,9 +269,9 @@ def test_doubling_beta_keeps_the_tracking_invariant():
 
 
 @pytest.mark.parametrize("kind", ["pca", "olsr"])
-def test_dissolving_evaluation_point_converges_too(kind):
+def test_dissolving_direction_converges_too(kind):
     result = destiny.solve(
-        small_problem(kind), destiny.networks.complete(6), destiny.Destiny(point="dissolve"), rounds=5000
+        small_problem(kind), destiny.networks.complete(6), destiny.Destiny(direction="expen"), rounds=5000
     )
     assert result.converged, result
 
@@ -311,7 +311,7 @@ def test_all_data_zero_is_stationary_at_once():
         ({"beta": -1.0}, 'beta must be "auto" or a number >= 0; found -1.0'),
         ({"beta": "big"}, 'beta must be "auto" or a number >= 0'),
         ({"beta": float("nan")}, "beta must be"),
-        ({"point": "linear"}, "point must be one of"),
+        ({"direction": "linear"}, "direction must be one of"),
         ({"gossip": 0}, "gossip must be a whole number of at least 5"),
         ({"gossip": 5.5}, "gossip must be a whole number of at least 5"),
         ({"lambda_": "high"}, "lambda must be in"),

@@ -9,6 +9,7 @@ from destiny.algorithms import Destiny
 from destiny.errors import (
     CheckpointError,
     DestinyError,
+    MismatchError,
     MissingExtraError,
     NetworkError,
     ProblemError,
@@ -26,6 +27,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "History",
+    "MismatchError",
     "MissingExtraError",
     "NetworkError",
     "ProblemError",

@@ -36,6 +36,10 @@ class SettingsError(DestinyError, ValueError):
     """A setting, a file's key or a command-line option that cannot be used."""
 
 
+class MismatchError(SettingsError):
+    """A method that cannot solve this problem; the text names both."""
+
+
 class CheckpointError(DestinyError):
     """A checkpoint that is missing, damaged or belongs to another run."""
 

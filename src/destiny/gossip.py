@@ -1,6 +1,8 @@
-"""What agents can learn together by mixing alone."""
+"""What agents can do together by mixing alone: several rounds at once, faster averaging, a survey."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -8,6 +10,34 @@ from destiny.types import Agents, Array
 
 PROBES = 8  # random numbers an agent sends along to feel the network: enough for a ratio good to 20 %
 PROBE_SEED = 2022  # any fixed number: probes must be equal on every engine
+
+
+def chebyshev(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:
+    """The best average of some rounds for a network with this lambda: Chebyshev polynomials of W.
+
+    Deviations from the mean shrink by 2 c^K / (1 + c^(2K)) or better, c = lambda / (1 + sqrt(1 - lambda^2)),
+    and the mean is kept. A lambda that is too small slows it down, no more. For one round it is W.
+    """
+    before: tuple[Array, ...] = arrays
+    now = agents.mix(*arrays)
+    omega = 2.0
+    for _ in range(rounds - 1):
+        omega = 1 / (1 - lambda_**2 * omega / 4)
+        mixed = agents.mix(*now)
+        before, now = now, tuple(omega * m + (1 - omega) * b for m, b in zip(mixed, before, strict=True))
+    return now
+
+
+def fast_mix(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:
+    """Z+ = (1 + q) W Z - q Z_before (Liu & Morse 2011; used by DeEPCA): Chebyshev's stationary form."""
+    root = math.sqrt(1 - lambda_**2)
+    q = (1 - root) / (1 + root)
+    before: tuple[Array, ...] = arrays
+    now: tuple[Array, ...] = arrays
+    for _ in range(rounds):
+        mixed = agents.mix(*now)
+        before, now = now, tuple((1 + q) * m - q * b for m, b in zip(mixed, before, strict=True))
+    return now
 
 
 def survey(agents: Agents, *arrays: Array, rounds: int = 20) -> tuple[tuple[Array, ...], Array]:

@@ -28,9 +28,6 @@ def dissolve(X: Array) -> Array:
     return X - X @ deviation(X) / 2
 
 
-POINTS: dict[str, Function] = {"cubic": cubic, "dissolve": dissolve}
-
-
 def b(X: Array) -> Array:
     """b(X) = 1/4 ||X^T X - I||_F^2."""
     return violation(X) ** 2 / 4
@@ -63,11 +60,11 @@ def assemble(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
     return H
 
 
-def G(gradient: Function, X: Array, point: str = "cubic") -> Array:
+def G(gradient: Function, X: Array) -> Array:
     """G(X): H without the penalty."""
-    return H(gradient, X, 0.0, point)
+    return H(gradient, X, 0.0)
 
 
-def H(gradient: Function, X: Array, beta: float | Array, point: str = "cubic") -> Array:
+def H(gradient: Function, X: Array, beta: float | Array) -> Array:
     """H(X) = G(X) + beta X (X^T X - I): DESTINY's direction, one gradient evaluation."""
-    return assemble(X, deviation(X), gradient(POINTS[point](X)), beta)
+    return assemble(X, deviation(X), gradient(cubic(X)), beta)

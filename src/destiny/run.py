@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.algorithms import Destiny
+from destiny.algorithms import About, Destiny
 from destiny.drive import Drive, Moment
 from destiny.engines import Local
 from destiny.engines.local import LocalTeam
-from destiny.errors import ProblemError, SettingsError, is_whole
+from destiny.errors import MismatchError, ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.problems import Separable
 from destiny.progress import ProgressBar
@@ -52,7 +52,7 @@ def iterate(
         A checkpoint to continue from.
     """
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = _chosen(algorithm)
+    algorithm = _chosen(algorithm, problem, network)
     team = (engine or Local()).connect(problem, network)
     try:
         clock = time.perf_counter()
@@ -107,13 +107,39 @@ def _prepare(
     return problem, np.ascontiguousarray(np.broadcast_to(X, (d, n, p)))
 
 
-def _chosen(algorithm: Algorithm[Any] | None) -> Algorithm[Any]:
-    """The algorithm, DESTINY by default."""
+def _chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
+    """The algorithm, DESTINY by default, once it is known to fit problem and network."""
     if algorithm is None:
         return Destiny()
     if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
         raise SettingsError(f"algorithm must be an object such as destiny.Destiny(); found {algorithm!r}")
+    about = getattr(algorithm, "about", None)
+    if isinstance(about, About):
+        _fits(about, problem)
+    # Accelerated gossip keeps the mean only if all agents use the same lambda; every process has the network.
+    if getattr(algorithm, "lambda_wanted", False):
+        if not hasattr(network, "lambda_"):
+            raise SettingsError(
+                f"{algorithm.mixing} gossip needs lambda, and this network changes from round to round: "  # type: ignore[attr-defined]
+                "give lambda, or use plain mixing"
+            )
+        return replace(algorithm, lambda_=network.lambda_)  # type: ignore[type-var]
     return algorithm
+
+
+def _fits(about: About, problem: Problem) -> None:
+    """Refuse a method made for other problems, naming both."""
+    kind = getattr(problem, "kind", type(problem).__name__)
+    if about.problem is not None and kind != about.problem:
+        raise MismatchError(
+            f"{about.title} solves {about.problem.upper()} only; this problem is {kind.upper()}: choose a "
+            "method for any f, such as destiny"
+        )
+    if about.alone and problem.agents > 1:
+        raise MismatchError(
+            f"{about.title} is a method for one agent; this problem has {problem.agents}: choose a "
+            "decentralised method, or pool the data (destiny.problems.pooled)"
+        )
 
 
 def _restore(
@@ -242,7 +268,7 @@ def prepare(
 ) -> Run:
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = _chosen(algorithm)
+    algorithm = _chosen(algorithm, problem, network)
     opening = getattr(algorithm, "opening", 0)
     if is_whole(rounds) and rounds < opening:
         raise SettingsError(

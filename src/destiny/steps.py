@@ -1,4 +1,4 @@
-"""Step sizes: constant, diminishing, Barzilai-Borwein as printed and with safeguards.
+"""Step sizes: constant, a share of 1/L, diminishing, Barzilai-Borwein as printed and with safeguards.
 
 A rule is a frozen dataclass of settings. What it remembers is a `Pace`, arrays ``(agents, 1, 1)`` that
 live in the algorithm's state; every agent sets its step from what it sees itself.
@@ -6,14 +6,18 @@ live in the algorithm's state; every agent sets its step from what it sees itsel
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from destiny.errors import SettingsError, is_number
-from destiny.stiefel import inner
+from destiny.stiefel import inner, norm
 from destiny.types import Array
+
+FIRST = 0.05  # Barzilai-Borwein's first step times ||gradient||: small against any curvature
+Unit: TypeAlias = Literal["gradient", "curvature"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,15 @@ class StepRule(Protocol):
 
     @property
     def eta(self) -> float | None:
-        """First step; None means 0.05 / ||gradient||, from the agents' own start."""
+        """First step; None means a share of one over what the agents find at their start."""
+
+    @property
+    def share(self) -> float:
+        """First step in units of 1 / ||gradient|| or 1 / curvature, where eta is None."""
+
+    @property
+    def unit(self) -> Unit:
+        """Which of the two."""
 
     @property
     def network(self) -> bool:
@@ -98,6 +110,32 @@ def unmoved(rule: StepRule, pace: Pace, by: Array) -> Pace:  # noqa: ARG001
     return pace
 
 
+def steepest(field: Callable[[Array], Array], X: Array, towards: Array) -> Array:
+    """Largest curvature of a field at X, ``(agents, 1, 1)``: ten power iterations on its differences."""
+    tiny = 1e-6  # of ||V|| = 1: the difference is good to about 1e-6 either way, of which 10 % would do
+    here = field(X)
+    L = np.zeros((len(X), 1, 1))
+    V = towards
+    for _ in range(10):
+        length = scalar(norm(V))
+        V = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
+        V = (field(X + tiny * V) - here) / tiny
+        L = scalar(norm(V))
+    return L
+
+
+def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array) -> Pace:
+    """The pace before the first step, from what the agents found at their start."""
+    unit = size if rule.unit == "gradient" else curvature
+    # An agent that has seen no gradient at all waits for its neighbours to move it.
+    auto = np.divide(rule.share, unit, out=np.zeros_like(unit), where=unit > 0)
+    eta = auto if rule.eta is None else np.full_like(size, rule.eta)
+    # Where one round averages at once (lambda = 0, or one agent alone) the network sets no bound.
+    bound = np.divide(np.sqrt(1 - lambda_), lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
+    pace = Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
+    return pace if rule.unit == "gradient" else replace(pace, curvature=curvature, peak=curvature)
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step for ever, as in Algorithm 1 of the paper."""
@@ -105,6 +143,8 @@ class Constant:
     eta: float
     kind = "constant"
     network = False
+    share = 0.0
+    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
         positive("eta", self.eta)
@@ -117,22 +157,52 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Diminishing:
-    """eta / (k + 1)^power: for methods that are exact only with vanishing steps."""
+class Lipschitz:
+    """A constant step that needs no tuning: share / L, with L the largest curvature seen so far.
 
-    eta: float
-    power: float = 0.5
-    kind = "diminishing"
+    L starts from the agents' own start (`steepest`) and grows where a secant ||dH|| / ||dX|| exceeds it.
+    """
+
+    share: float = 0.2
+    kind = "lipschitz"
     network = False
+    eta = None
+    unit: ClassVar[Unit] = "curvature"
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta)
+        positive("share", self.share)
+
+    def update(self, pace: Pace, move: Move) -> Pace:
+        """Never longer than before, nor than share / L."""
+        curvature = np.maximum(pace.curvature, secants(move)[0])
+        return replace(pace, eta=within(pace.eta, self.share, curvature), curvature=curvature)
+
+    steeper = unmoved
+
+
+@dataclass(frozen=True)
+class Diminishing:
+    """eta / (k + 1)^power: for methods that are exact only with vanishing steps.
+
+    Without an eta it is share / L at the start, as in `Lipschitz`.
+    """
+
+    eta: float | None = None
+    power: float = 0.5
+    share: float = 0.5
+    kind = "diminishing"
+    network = False
+    unit: ClassVar[Unit] = "curvature"
+
+    def __post_init__(self) -> None:
+        positive("eta", self.eta, optional=True)
         positive("power", self.power)
+        positive("share", self.share)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
         """One step further down."""
         count = pace.count + 1
-        return replace(pace, eta=self.eta / (count + 1) ** self.power, count=count)
+        return replace(pace, eta=pace.eta * (count / (count + 1)) ** self.power, count=count)
 
     steeper = unmoved
 
@@ -150,6 +220,8 @@ class PlainBB:
     eta: float | None = None
     kind = "bb-plain"
     network = False
+    share = FIRST
+    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
         positive("eta", self.eta, optional=True)
@@ -196,6 +268,8 @@ class BB:
     reach: float = 0.25
     kind = "bb"
     network = True
+    share = FIRST
+    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
         positive("eta", self.eta, optional=True)
@@ -238,6 +312,6 @@ class BB:
         return fast, slow
 
 
-RULES: dict[str, type[Constant | Diminishing | PlainBB | BB]] = {
-    rule.kind: rule for rule in (BB, PlainBB, Constant, Diminishing)
+RULES: dict[str, type[BB | PlainBB | Constant | Lipschitz | Diminishing]] = {
+    rule.kind: rule for rule in (BB, PlainBB, Constant, Lipschitz, Diminishing)
 }

@@ -43,7 +43,7 @@ def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, 
     a dataclass already (a step rule) is taken as it is.
     """
     hints = get_type_hints(kind)
-    own = {f.name.strip("_").replace("_", "-"): f.name for f in fields(kind)}  # type: ignore[arg-type]
+    own = {f.name.strip("_").replace("_", "-"): f.name for f in fields(kind) if f.init}  # type: ignore[arg-type]
     other = dict(names or {})
     known = {k: n for k, n in own.items() if n not in other.values()} | other
     check(table, where, {key: hints[name] for key, name in known.items()})

@@ -71,6 +71,9 @@ class Agents(Protocol):
     def gradient(self, X: Array) -> Array:
         """Euclidean gradients of the hosted agents at their own X_i."""
 
+    def value(self, X: Array) -> Array:
+        """f_i(X_i) of the hosted agents, ``(agents,)``; for line searches."""
+
     def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:
         """Weighted neighbour average of all arrays, in ONE message per neighbour and round."""
 

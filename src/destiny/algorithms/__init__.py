@@ -2,8 +2,75 @@
 
 from typing import Any
 
-from destiny.algorithms.destiny import Destiny, DestinyState
+from destiny.algorithms.about import About
+from destiny.algorithms.admm_pca import ADMMPCA
+from destiny.algorithms.adsa import ADSA
+from destiny.algorithms.atc import ATC
+from destiny.algorithms.deepca import DeEPCA
+from destiny.algorithms.destiny import Destiny
+from destiny.algorithms.dgd import DGD
+from destiny.algorithms.diging import DIGing
+from destiny.algorithms.dprgd import DPRGD
+from destiny.algorithms.dprgt import DPRGT
+from destiny.algorithms.drcgd import DRCGD
+from destiny.algorithms.drfgt import DRFGT
+from destiny.algorithms.drgta import DRGTA
+from destiny.algorithms.drsgd import DRSGD
+from destiny.algorithms.dsa import DSA
+from destiny.algorithms.exact_diffusion import ExactDiffusion
+from destiny.algorithms.extra import Extra
+from destiny.algorithms.fast_pca import FastPCA
+from destiny.algorithms.pg_extra import PGExtra
+from destiny.algorithms.rf_extra import RFExtra
+from destiny.algorithms.tracking import TrackingState
 
-KINDS: dict[str, type[Any]] = {method.kind: method for method in (Destiny,)}
+METHODS: tuple[type[Any], ...] = (
+    Destiny,
+    DIGing,
+    ATC,
+    DRFGT,
+    Extra,
+    RFExtra,
+    ExactDiffusion,
+    DGD,
+    DRGTA,
+    DRSGD,
+    DPRGT,
+    DPRGD,
+    DRCGD,
+    PGExtra,
+    DSA,
+    ADSA,
+    FastPCA,
+    DeEPCA,
+    ADMMPCA,
+)
+"""Every method; one more name here makes it a ``kind`` in experiment files, tests it and documents it."""
 
-__all__ = ["KINDS", "Destiny", "DestinyState"]
+KINDS: dict[str, type[Any]] = {method.kind: method for method in METHODS}
+
+__all__ = [
+    "ADMMPCA",
+    "ADSA",
+    "ATC",
+    "DGD",
+    "DPRGD",
+    "DPRGT",
+    "DRCGD",
+    "DRFGT",
+    "DRGTA",
+    "DRSGD",
+    "DSA",
+    "KINDS",
+    "METHODS",
+    "About",
+    "DIGing",
+    "DeEPCA",
+    "Destiny",
+    "ExactDiffusion",
+    "Extra",
+    "FastPCA",
+    "PGExtra",
+    "RFExtra",
+    "TrackingState",
+]

@@ -49,6 +49,10 @@ class HostedAgents:
         """Euclidean gradients of the hosted agents at their own X_i, ``(hosted, n, p)``."""
         return self.hosted.gradient(X)
 
+    def value(self, X: Array) -> Array:
+        """f_i(X_i) of the hosted agents, ``(hosted,)``."""
+        return self.hosted.value(X)
+
     def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:
         """Weighted neighbour average of all arrays, in one message per neighbour and round."""
         shapes = [a.shape for a in arrays]

@@ -1,0 +1,87 @@
+"""ADMM for PCA by low-rank factorisation (after Schizas & Aduroja 2015), PCA only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.opening import check_gossip, learn
+from destiny.errors import SettingsError, is_number
+from destiny.steps import Lipschitz
+from destiny.stiefel import identity, polar, transpose
+from destiny.types import Agents, Array
+
+RULE = Lipschitz(0.1)  # rho is a tenth of the largest curvature, lambda_1: the sound choice for PCA
+
+
+@dataclass(frozen=True)
+class ADMMState:
+    """Every array has the hosted agents on axis 0; mean(M) = 0 at every step."""
+
+    X: Array
+    """Orthonormal basis of U's columns: the answer so far."""
+    U: Array
+    M: Array
+    """Disagreements with the neighbours, added up: rho M are the multipliers."""
+    rho: Array
+
+
+@dataclass(frozen=True)
+class ADMMPCA:
+    """ADMM on min sum_i 1/2 ||A_i - U_i Z_i^T||^2 subject to U_i = U_j, the Z_i eliminated.
+
+    M+ = M + U - W U,   U+ = [C U Q + rho (U + W U - M+)] [Q U^T C U Q + 2 rho I]^-1,   Q = (U^T U)^-1.
+
+    Reconstructed for samples split over agents; the published method splits features. Edges are weighted by
+    W, and an agent's own weight acts as a proximal term. The problem is not convex, and no theory covers it.
+
+    Parameters
+    ----------
+    rho : "auto" or a number
+        Weight of the agreement; "auto" is a tenth of the largest curvature, learnt at the start. All agents
+        need the same: they send it along and even it out.
+    gossip : int
+        Rounds at the start for that.
+    """
+
+    rho: float | Literal["auto"] = "auto"
+    gossip: int = 20
+    kind = "admm-pca"
+    about = About(
+        "ADMM-PCA", "Schizas & Aduroja, IEEE TSP 2015", sends=1, needs="symmetric W, not changing",
+        problem="pca", reconstruction=True,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.rho != "auto" and not (is_number(self.rho) and self.rho > 0):
+            raise SettingsError(f'rho must be "auto" or a positive number; found {self.rho!r}')
+        check_gossip(self.gossip)
+
+    @property
+    def opening(self) -> int:
+        """Rounds before the first step."""
+        return self.gossip if self.rho == "auto" else 0
+
+    def init(self, X: Array, agents: Agents) -> ADMMState:
+        """No multipliers yet."""
+        if self.rho == "auto":
+            slope = agents.gradient(X)
+            known = learn(agents, X, slope, slope, RULE, self.opening, None, agents.gradient)
+            rho = RULE.share * known.curvature
+        else:
+            rho = np.full((len(X), 1, 1), self.rho)
+        return ADMMState(X, X, np.zeros_like(X), rho)
+
+    def step(self, s: ADMMState, agents: Agents) -> ADMMState:
+        """One round."""
+        WU, rho = agents.mix(s.U, s.rho) if self.rho == "auto" else (*agents.mix(s.U), s.rho)
+        M = s.M + s.U - WU
+        Q = np.linalg.inv(transpose(s.U) @ s.U)
+        CUQ = -agents.gradient(s.U) @ Q
+        left = CUQ + rho * (s.U + WU - M)
+        right = Q @ (transpose(s.U) @ CUQ) + 2 * rho * identity(Q.shape[-1])
+        U = left @ np.linalg.inv(right)
+        return ADMMState(polar(U), U, M, rho)

@@ -1,0 +1,27 @@
+"""ADSA: the accurate distributed Sanger algorithm, that is EXTRA on Sanger's rule; PCA only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from destiny.algorithms.about import About
+from destiny.algorithms.extra import Extra
+from destiny.steps import Lipschitz, StepRule
+
+
+@dataclass(frozen=True)
+class ADSA(Extra):
+    """EXTRA with S(X) = -C X + X triu(X^T C X): exact, and the columns tend to the eigenvectors.
+
+    Reconstructed from the description in Section 4 of Wang & Liu 2022. Barzilai-Borwein steps fail on it.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
+    beta: float = field(default=0.0, init=False)
+    direction: str = field(default="sanger", init=False)
+    directions = ("sanger",)
+    kind = "adsa"
+    about = About(
+        "ADSA", "Gang & Bajwa, ICASSP 2021, as described by Wang & Liu 2022", sends=1,
+        needs=Extra.about.needs, problem="pca", axes=True, reconstruction=True,
+    )  # fmt: skip

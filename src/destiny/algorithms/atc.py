@@ -1,0 +1,32 @@
+"""Gradient tracking in adapt-then-combine form, the tracker included: two rounds a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from destiny.algorithms.about import About
+from destiny.algorithms.tracking import Tracking, TrackingState
+from destiny.steps import scalar
+from destiny.stiefel import deviation, norm
+from destiny.types import Agents
+
+
+@dataclass(frozen=True)
+class ATC(Tracking):
+    """X+ = W (X - eta D), D+ = W (D + H(X+) - H(X)).
+
+    The second mixing needs H(X+), hence a round of its own; DESTINY mixes D one step earlier instead.
+    """
+
+    kind = "atc"
+    about = About("ATC tracking", "Xu, Zhu, Soh & Xie 2015 (Aug-DGM); Di Lorenzo & Scutari 2016", 1, rounds=2)
+
+    def step(self, s: TrackingState, agents: Agents) -> TrackingState:
+        """Two rounds, a matrix each."""
+        V = s.X - s.pace.eta * s.D
+        (X,) = agents.mix(V)
+        E = deviation(X)
+        H = self.towards(X, E, s.beta, agents)
+        dH = H - s.H
+        (D,) = agents.mix(s.D + dH)
+        return self.arrive(s, X, E, D, H, dH, scalar(norm(V - X)))

@@ -1,0 +1,82 @@
+"""DRGTA (Chen, Garcia, Hong & Shahrampour 2021): Riemannian gradient tracking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.riemannian import Riemannian
+from destiny.errors import SettingsError, is_number
+from destiny.steps import BB, Move, Pace, StepRule, scalar
+from destiny.stiefel import norm, tangent
+from destiny.types import Agents, Array
+
+
+@dataclass(frozen=True)
+class RiemannianState:
+    """Every array has the hosted agents on axis 0; mean(D) = mean(H) at every step."""
+
+    X: Array
+    D: Array
+    """Tracker of the mean Riemannian gradient, in the ambient space."""
+    H: Array
+    """Riemannian gradients of the agents' own f_i."""
+    pace: Pace
+    disagreement: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class DRGTA(Riemannian):
+    """X+ = R_X(alpha P_X(W^t X) - eta P_X(D)),  D+ = W^t D + grad f(X+) - grad f(X).
+
+    P_X projects on the tangent space at X, R_X retracts. With one round and BB steps as printed
+    (``alpha=1, step_size=PlainBB()``) it locks into a cycle of two and does not converge; the defaults do.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        Step of the consensus part.
+    step_size : StepRule
+        By default `BB` capped at 0.3 of what the network allows.
+    rounds, mixing, lambda_, retraction, gossip
+        As in `Riemannian`.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: BB(cap=0.3), kw_only=True)
+    alpha: float = 0.5
+    kind = "drgta"
+    about = About("DRGTA", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=2, rounds="rounds")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.alpha) or not 0 < self.alpha <= 1:
+            raise SettingsError(f"alpha must be in (0, 1]; found {self.alpha!r}")
+
+    def init(self, X: Array, agents: Agents) -> RiemannianState:
+        """The tracker starts as the (mixed) Riemannian gradient."""
+        H, D, pace = self.open(X, agents)
+        return RiemannianState(X, D, H, pace, np.zeros_like(pace.eta), scalar(norm(D)))
+
+    def step(self, s: RiemannianState, agents: Agents) -> RiemannianState:
+        """``rounds`` rounds."""
+        WX, WD = self.average(agents, s.X, s.D)
+        X = self.move(s, WX)
+        H = self.slope(X, agents)
+        dH = H - s.H
+        D = WD + dH
+        disagreement = scalar(norm(WX - s.X))
+        seen = Move(X - s.X, D - s.D, dH, disagreement, scalar(norm(D)))
+        return RiemannianState(X, D, H, self.step_size.update(s.pace, seen), disagreement, s.scale)
+
+    def move(self, s: RiemannianState, WX: Array) -> Array:
+        """Along the manifold, towards the neighbours and down."""
+        # P_X(X) = 0 on the manifold, so P_X(W X) is P_X(W X - X).
+        return self.retract(s.X + tangent(s.X, self.alpha * WX - s.pace.eta * s.D))
+
+    def residual(self, s: RiemannianState) -> Array:
+        """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
+        tracker = norm(tangent(s.X, s.D)) / np.where(s.scale > 0, s.scale, 1.0)[:, 0, 0]
+        return np.maximum(tracker, s.disagreement[:, 0, 0])

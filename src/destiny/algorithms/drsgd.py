@@ -1,0 +1,69 @@
+"""DRSGD (Chen, Garcia, Hong & Shahrampour 2021): Riemannian gradient descent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from destiny.algorithms.about import About
+from destiny.algorithms.riemannian import Riemannian
+from destiny.errors import SettingsError, is_number
+from destiny.steps import Diminishing, Move, Pace, StepRule, scalar
+from destiny.stiefel import norm, tangent
+from destiny.types import Agents, Array
+
+
+@dataclass(frozen=True)
+class DescentState:
+    """Every array has the hosted agents on axis 0."""
+
+    X: Array
+    H: Array
+    """Riemannian gradients of the agents' own f_i."""
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class DRSGD(Riemannian):
+    """X+ = R_X(alpha P_X(W^t X) - eta grad f(X)), with diminishing steps by default.
+
+    Inexact: every agent follows its own gradient, so with a constant step the agents stall apart, at a
+    distance in proportion to the step; with diminishing steps they creep. The gradients here are full ones.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        Step of the consensus part.
+    step_size : StepRule
+        By default `Diminishing`, eta / sqrt(k + 1).
+    rounds, mixing, lambda_, retraction, gossip
+        As in `Riemannian`.
+    """
+
+    step_size: StepRule = field(default_factory=Diminishing, kw_only=True)
+    alpha: float = 1.0
+    kind = "drsgd"
+    about = About(
+        "DRSGD", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=1, rounds="rounds", exact=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.alpha) or not 0 < self.alpha <= 1:
+            raise SettingsError(f"alpha must be in (0, 1]; found {self.alpha!r}")
+
+    def init(self, X: Array, agents: Agents) -> DescentState:
+        """The common start."""
+        H, _, pace = self.open(X, agents)
+        return DescentState(X, H, pace)
+
+    def step(self, s: DescentState, agents: Agents) -> DescentState:
+        """``rounds`` rounds."""
+        (WX,) = self.average(agents, s.X)
+        X = self.move(s, WX)
+        H = self.slope(X, agents)
+        seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(H)))
+        return DescentState(X, H, self.step_size.update(s.pace, seen))
+
+    def move(self, s: DescentState, WX: Array) -> Array:
+        """Along the manifold, towards the neighbours and down."""
+        return self.retract(s.X + self.alpha * tangent(s.X, WX) - s.pace.eta * s.H)

@@ -1,0 +1,53 @@
+"""Exact diffusion (Yuan, Ying, Zhao & Sayed 2019; close to NIDS) along any direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from destiny.algorithms.about import About
+from destiny.algorithms.scheme import Scheme, even
+from destiny.steps import Constant, Lipschitz, Move, Pace, StepRule, scalar
+from destiny.stiefel import deviation, norm
+from destiny.types import Agents, Array
+
+
+@dataclass(frozen=True)
+class ExactDiffusionState:
+    """Every array has the hosted agents on axis 0; mean(psi) = mean(X) at every step."""
+
+    X: Array
+    psi: Array
+    H: Array
+    beta: Array
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class ExactDiffusion(Scheme):
+    """psi+ = X - eta H(X),  phi = psi+ + X - psi,  X+ = (phi + W phi)/2, starting from psi = X.
+
+    One matrix a round, and larger stable steps than EXTRA. All agents must take the same step: a number,
+    or `Lipschitz`, whose agents send their step along and even them out.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.3))
+    rules = (Constant, Lipschitz)
+    kind = "exact-diffusion"
+    about = About(
+        "exact diffusion", "Yuan, Ying, Zhao & Sayed, IEEE TSP 2019", 1, needs="symmetric W, not changing"
+    )
+
+    def init(self, X: Array, agents: Agents) -> ExactDiffusionState:
+        """psi = X: the first step has nothing to correct."""
+        o = self.open(X, agents)
+        return ExactDiffusionState(X, X, o.H, o.beta, o.pace)
+
+    def step(self, s: ExactDiffusionState, agents: Agents) -> ExactDiffusionState:
+        """One round."""
+        psi = s.X - s.pace.eta * s.H
+        phi = psi + s.X - s.psi
+        (mixed,), pace = even(agents, self.step_size, s.pace, phi)
+        X = (phi + mixed) / 2
+        H = self.towards(X, deviation(X), s.beta, agents)
+        move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(phi - mixed)), scalar(norm(H)))
+        return ExactDiffusionState(X, psi, H, s.beta, self.step_size.update(pace, move))

@@ -1,0 +1,56 @@
+"""EXTRA (Shi, Ling, Wu & Yin 2015) along any direction: exact with one matrix a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.scheme import Scheme, even
+from destiny.steps import Constant, Lipschitz, Move, Pace, StepRule, scalar
+from destiny.stiefel import deviation, norm
+from destiny.types import Agents, Array
+
+
+@dataclass(frozen=True)
+class ExtraState:
+    """Every array has the hosted agents on axis 0; mean(C) = 0 at every step."""
+
+    X: Array
+    C: Array
+    """Half the disagreements with the neighbours, added up: what keeps the agents' directions in balance."""
+    H: Array
+    beta: Array
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class Extra(Scheme):
+    """X+ = W X + C - eta H(X),  C+ = C + (W X - X)/2, starting from C = 0.
+
+    The same as X^{k+2} = (I + W) X^{k+1} - (I + W) X^k / 2 - eta (H^{k+1} - H^k), with its sum written as C.
+    Since mean(C) = 0, agents at rest have eta mean(H) = 0: exact as long as all take the same step. That is a
+    number, or `Lipschitz`, whose agents send their step along and even them out.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
+    rules = (Constant, Lipschitz)
+    kind = "extra"
+    about = About(
+        "EXTRA", "Shi, Ling, Wu & Yin, SIAM J. Optim. 2015", sends=1, needs="symmetric W, not changing"
+    )
+
+    def init(self, X: Array, agents: Agents) -> ExtraState:
+        """Nothing to balance yet."""
+        o = self.open(X, agents)
+        return ExtraState(X, np.zeros_like(X), o.H, o.beta, o.pace)
+
+    def step(self, s: ExtraState, agents: Agents) -> ExtraState:
+        """One round."""
+        (WX,), pace = even(agents, self.step_size, s.pace, s.X)
+        X = WX + s.C - pace.eta * s.H
+        H = self.towards(X, deviation(X), s.beta, agents)
+        gap = WX - s.X
+        move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(gap)), scalar(norm(H)))
+        return ExtraState(X, s.C + gap / 2, H, s.beta, self.step_size.update(pace, move))

@@ -1,0 +1,88 @@
+"""FAST-PCA (Gang & Bajwa 2022): gradient tracking on a normalised Sanger rule, PCA only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.opening import asks, check_gossip, check_lambda, check_step, learn
+from destiny.directions import DIRECTIONS
+from destiny.steps import Lipschitz, Move, Pace, StepRule, first, scalar
+from destiny.stiefel import norm
+from destiny.types import Agents, Array
+
+OJA = DIRECTIONS["oja"]
+
+
+@dataclass(frozen=True)
+class FastPCAState:
+    """Every array has the hosted agents on axis 0; mean(D) = mean(H) at every step."""
+
+    X: Array
+    """The iterates with columns of length one: the answer so far."""
+    Z: Array
+    """The iterates themselves; the lengths of their columns drift."""
+    D: Array
+    H: Array
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class FastPCA:
+    """Z+ = (Z + W Z)/2 - eta D,  D+ = (D + W D)/2 + H(Z+) - H(Z), with H(Z) = -C Z + Z N^-1 triu(Z^T C Z).
+
+    N holds the squared lengths of Z's columns, which tend to the eigenvectors up to length: X has them at
+    length one. The lazy weights (I + W)/2 allow larger steps. Needs distinct leading eigenvalues.
+
+    Parameters
+    ----------
+    step_size : StepRule
+        By default `Lipschitz`, a constant.
+    gossip, lambda_
+        Opening rounds for what is not given; see `Scheme`.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.3))
+    gossip: int = 20
+    lambda_: float | None = None
+    kind = "fast-pca"
+    about = About("FAST-PCA", "Gang & Bajwa, arXiv 2108.12373", sends=2, problem="pca", axes=True)
+
+    def __post_init__(self) -> None:
+        check_step(self.step_size)
+        check_gossip(self.gossip)
+        check_lambda(self.lambda_)
+
+    @property
+    def opening(self) -> int:
+        """Rounds before the first step."""
+        return self.gossip if asks(self.step_size, self.lambda_) else 0
+
+    def init(self, X: Array, agents: Agents) -> FastPCAState:
+        """The tracker starts as the (mixed) direction."""
+        H = OJA(agents.gradient, X, 0.0)
+        known = learn(
+            agents,
+            X,
+            H,
+            H,
+            self.step_size,
+            self.opening,
+            self.lambda_,
+            lambda Y: OJA(agents.gradient, Y, 0.0),
+        )
+        pace = first(self.step_size, known.size, known.lambda_, known.curvature)
+        return FastPCAState(X, X, known.D, H, pace)
+
+    def step(self, s: FastPCAState, agents: Agents) -> FastPCAState:
+        """One round."""
+        WZ, WD = agents.mix(s.Z, s.D)
+        Z = (s.Z + WZ) / 2 - s.pace.eta * s.D
+        H = OJA(agents.gradient, Z, 0.0)
+        dH = H - s.H
+        D = (s.D + WD) / 2 + dH
+        move = Move(Z - s.Z, D - s.D, dH, scalar(norm(WZ - s.Z)), scalar(norm(D)))
+        X = Z / np.linalg.norm(Z, axis=1, keepdims=True)
+        return FastPCAState(X, Z, D, H, self.step_size.update(s.pace, move))

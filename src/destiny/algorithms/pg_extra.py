@@ -1,0 +1,62 @@
+"""PG-EXTRA on the Stiefel manifold, as in REXTRA (Wu et al. 2025): EXTRA with a projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.extra import Extra
+from destiny.algorithms.riemannian import Riemannian
+from destiny.algorithms.scheme import even
+from destiny.steps import Constant, Lipschitz, Move, Pace, StepRule, scalar
+from destiny.stiefel import norm
+from destiny.types import Agents, Array
+
+
+@dataclass(frozen=True)
+class PGExtraState:
+    """Every array has the hosted agents on axis 0; mean(C) = 0 at every step."""
+
+    X: Array
+    C: Array
+    H: Array
+    """Riemannian gradients of the agents' own f_i."""
+    pace: Pace
+
+
+@dataclass(frozen=True)
+class PGExtra(Riemannian):
+    """X+ = polar(W X + C - eta grad f(X)),  C+ = C + (W X - X)/2, starting from C = 0.
+
+    EXTRA on Riemannian gradients with a projection: feasible at every step, one matrix a round, and exact if
+    all agents take the same step. A reconstruction of REXTRA from its abstract; the same as
+    Z^{k+2} = W X^{k+1} + Z^{k+1} - (X^k + W X^k)/2 - eta (grad f(X^{k+1}) - grad f(X^k)), X = polar(Z).
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2), kw_only=True)
+    rounds: int = field(default=1, init=False)
+    mixing: Literal["plain", "chebyshev", "fastmix"] = field(default="plain", init=False)
+    retraction: Literal["polar", "qr"] = field(default="polar", init=False)
+    rules = (Constant, Lipschitz)
+    kind = "pg-extra"
+    about = About(
+        "PG-EXTRA", "Shi, Ling, Wu & Yin 2015; REXTRA: Wu et al., arXiv 2505.15537", sends=1,
+        needs=Extra.about.needs, reconstruction=True,
+    )  # fmt: skip
+
+    def init(self, X: Array, agents: Agents) -> PGExtraState:
+        """Nothing to balance yet."""
+        H, _, pace = self.open(X, agents)
+        return PGExtraState(X, np.zeros_like(X), H, pace)
+
+    def step(self, s: PGExtraState, agents: Agents) -> PGExtraState:
+        """One round."""
+        (WX,), pace = even(agents, self.step_size, s.pace, s.X)
+        X = self.retract(WX + s.C - pace.eta * s.H)
+        H = self.slope(X, agents)
+        gap = WX - s.X
+        seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(gap)), scalar(norm(H)))
+        return PGExtraState(X, s.C + gap / 2, H, self.step_size.update(pace, seen))
