@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import destiny
-from destiny.plots import convergence
-from destiny.steps import Constant, PlainBB
+from destiny.algorithms import ADSA, DRGTA, DeEPCA
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -15,15 +14,13 @@ def main() -> None:
     network = destiny.networks.erdos_renyi(32, prob=0.4, seed=0)
     network.draw(IMAGES / "network.png")
     methods = {
-        "DESTINY, defaults": destiny.Destiny(),
-        "paper's BB steps": destiny.Destiny(beta=0.03, step_size=PlainBB(1.0)),
-        "constant step": destiny.Destiny(beta=0.03, step_size=Constant(10.0)),
+        "DESTINY": destiny.Destiny(),
+        "DRGTA": DRGTA(),
+        "DeEPCA (PCA only)": DeEPCA(),
+        "ADSA (PCA only)": ADSA(),
     }
-    histories = {
-        label: destiny.solve(problem, network, method, rounds=1500).history
-        for label, method in methods.items()
-    }
-    convergence(histories, IMAGES / "convergence.png", "decentralised PCA, 32 agents, 300 x 10")
+    comparison = destiny.compare(problem, network, methods, rounds=2000)
+    comparison.plot(IMAGES / "convergence.png")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Every Python block of the documentation runs, and ends well."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -35,3 +36,10 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_page_of_methods_is_what_the_code_says():
+    spec = importlib.util.spec_from_file_location("methods_page", ROOT / "docs" / "methods.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "methods.md").read_text() == module.page(), "run python docs/methods.py"

@@ -3,6 +3,8 @@
 import pytest
 
 import destiny
+from destiny.algorithms import ADSA, DRGTA, DeEPCA
+from destiny.steps import PlainBB
 
 
 @pytest.mark.parametrize("prob", [0.2, 0.4, 0.6])
@@ -15,3 +17,34 @@ def test_pca_at_the_sizes_of_the_paper(n, m, p, xi, d, prob):
     assert result.converged, result
     known = destiny.problems.pca.solution(problem)
     assert destiny.stiefel.subspace_distance(result.X, known) < 1e-5
+
+
+FIGURE_3 = destiny.problems.pca.synthetic(300, 3200, 10, 0.95, agents=32, seed=0)
+
+
+def figure_3(prob, method, rounds):
+    network = destiny.networks.erdos_renyi(32, prob=prob, seed=0)
+    return destiny.solve(FIGURE_3, network, method, rounds=rounds, every=20)
+
+
+def test_deepca_is_first_on_a_dense_network_and_fails_on_a_sparse_one():
+    dense = figure_3(0.4, DeEPCA(), 500)
+    assert dense.converged, dense
+    assert dense.rounds < 450  # 296 in the literature's setting, one seed
+    sparse = figure_3(0.2, DeEPCA(), 600)
+    assert sparse.measures.consensus > 1e-2
+    several = figure_3(0.2, DeEPCA(rounds=6, mixing="fastmix"), 3000)
+    assert several.converged, several  # more rounds a step are the cure
+
+
+def test_drgta_cycles_with_unbounded_steps_and_converges_with_its_defaults():
+    cycling = figure_3(0.4, DRGTA(alpha=1.0, step_size=PlainBB()), 1000)
+    assert cycling.measures.consensus > 1e-2
+    bounded = figure_3(0.4, DRGTA(), 1500)
+    assert bounded.converged, bounded
+
+
+def test_adsa_needs_about_twice_the_rounds_of_destiny():
+    result = figure_3(0.4, ADSA(), 2600)
+    assert result.converged, result
+    assert result.rounds > 1200

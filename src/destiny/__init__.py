@@ -4,8 +4,20 @@ d agents on a connected network each hold a private f_i and together minimise (1
 X^T X = I_p, talking to their neighbours only.
 """
 
-from destiny import algorithms, engines, lagrangian, metrics, networks, problems, steps, stiefel, stopping
+from destiny import (
+    algorithms,
+    directions,
+    engines,
+    lagrangian,
+    metrics,
+    networks,
+    problems,
+    steps,
+    stiefel,
+    stopping,
+)
 from destiny.algorithms import Destiny
+from destiny.compare import Comparison, compare
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -24,6 +36,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CheckpointError",
+    "Comparison",
     "Destiny",
     "DestinyError",
     "History",
@@ -35,6 +48,8 @@ __all__ = [
     "SettingsError",
     "algorithms",
     "check_gradient",
+    "compare",
+    "directions",
     "engines",
     "iterate",
     "lagrangian",

@@ -1,4 +1,4 @@
-"""The command line: ``destiny run``, ``destiny network``."""
+"""The command line: ``destiny run``, ``destiny compare``, ``destiny network``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import destiny
 from destiny import experiment, networks, output
+from destiny.compare import reasons, table
 from destiny.engines import Local
-from destiny.errors import DestinyError
+from destiny.errors import DestinyError, MismatchError, SettingsError
 from destiny.result import Result
-from destiny.run import prepare
+from destiny.run import Run, prepare
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -38,55 +37,75 @@ def common(
     """Decentralised optimisation under orthogonality constraints."""
 
 
+FILE = Annotated[Path, typer.Argument(help="The experiment, a TOML file (docs/experiment-files.md).")]
+RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints in --out.")]
+THREADS = Annotated[int | None, typer.Option(help="Worker threads; the answer is the same.")]
+
+
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="The experiment, a TOML file (docs/experiment-files.md).")],
+    file: FILE,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if need be.")],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints in --out.")] = False,
-    threads: Annotated[int | None, typer.Option(help="Worker threads; the answer is the same.")] = None,
+    resume: RESUME = False,
+    threads: THREADS = None,
 ) -> None:
     """Run the algorithms of an experiment file and write what came of them."""
-    asked = experiment.read(file)
-    output.claim(out, asked.algorithms, asked.tables, resume)
+    carry_out(experiment.read(file), out, resume, threads, skip=False)
+
+
+@app.command()
+def compare(
+    file: FILE,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; none are written without.")
+    ] = None,
+    resume: RESUME = False,
+    threads: THREADS = None,
+) -> None:
+    """Run the algorithms of an experiment file side by side; skip those made for other problems."""
+    if resume and out is None:
+        raise SettingsError("--resume needs --out, the folder to continue from")
+    carry_out(experiment.read(file), out, resume, threads, skip=True)
+
+
+def carry_out(
+    asked: experiment.Experiment, out: Path | None, resume: bool, threads: int | None, skip: bool
+) -> None:
+    """Check everything, then run one algorithm after the other, writing each result as it comes."""
+    if out is not None:
+        output.claim(out, asked.algorithms, asked.tables, resume)
     engine = Local(threads if threads is not None else asked.threads)
-    runs = {
-        label: prepare(
-            asked.problem, asked.network, algorithm, start=asked.start, seed=asked.seed, **asked.stop,
-            every=asked.every, checkpoint=out / label / "checkpoints" if asked.checkpoint else None,
-            checkpoint_every=asked.checkpoint, resume=resume and asked.checkpoint > 0,
-            engine=engine, label=label,
-        )
-        for label, algorithm in asked.algorithms.items()
-    }  # fmt: skip
+    runs: dict[str, Run] = {}
+    skipped: dict[str, str] = {}
+    save = out is not None and asked.checkpoint > 0
+    for label, algorithm in asked.algorithms.items():
+        try:
+            runs[label] = prepare(
+                asked.problem, asked.network, algorithm, start=asked.start, seed=asked.seed, **asked.stop,
+                every=asked.every, checkpoint=out / label / "checkpoints" if out and save else None,
+                checkpoint_every=asked.checkpoint, resume=resume and save, engine=engine, label=label,
+            )  # fmt: skip
+        except MismatchError as error:
+            if not skip:
+                raise MismatchError(f"{label}: {error}") from error
+            skipped[label] = str(error)
     engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
-    output.begin(out, asked.tables)
+    if out is not None:
+        output.begin(out, asked.tables)
     results: dict[str, Result] = {}
     for label, ready in runs.items():
         results[label] = ready.go()
-        output.write(out, results)
+        if out is not None:
+            output.write(out, results)
         if (name := results[label].interrupted) is not None:
-            hint = "; continue with --resume" if asked.checkpoint else ""
-            warn(f"{label}: {results[label].reason}{hint}")
+            warn(f"{label}: {results[label].reason}{'; continue with --resume' if save else ''}")
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
-    output.picture(out, results, warn)
+    if out is not None and results:
+        output.picture(out, results, warn)
     console = Console()
-    console.print(table(results))
-    for label, result in results.items():
-        console.print(f"{label}: {result.reason}", markup=False, highlight=False, soft_wrap=True)
-
-
-def table(results: dict[str, Result]) -> Table:
-    """One row per run, for people."""
-    shown = Table(box=None, pad_edge=False)
-    for name in ("", "rounds", "sent", "seconds", "stationarity", "consensus", "feasibility"):
-        shown.add_column(name, justify="left" if not name else "right")
-    for label, r in results.items():
-        m = r.measures
-        shown.add_row(
-            escape(label), str(r.rounds), r.sent, f"{r.seconds:.2f}", f"{m.stationarity:.1e}",
-            f"{m.consensus:.1e}", f"{m.feasibility:.1e}",
-        )  # fmt: skip
-    return shown
+    console.print(table(results, skipped))
+    for line in reasons(results, skipped):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

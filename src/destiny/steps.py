@@ -126,14 +126,18 @@ def steepest(field: Callable[[Array], Array], X: Array, towards: Array) -> Array
 
 def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array) -> Pace:
     """The pace before the first step, from what the agents found at their start."""
-    unit = size if rule.unit == "gradient" else curvature
+    share, unit = np.full_like(size, rule.share), size
+    if rule.unit == "curvature":
+        unit = curvature
+        share = np.minimum(share, getattr(rule, "gap", np.inf) * (1 - lambda_))
     # An agent that has seen no gradient at all waits for its neighbours to move it.
-    auto = np.divide(rule.share, unit, out=np.zeros_like(unit), where=unit > 0)
+    auto = np.divide(share, unit, out=np.zeros_like(unit), where=unit > 0)
     eta = auto if rule.eta is None else np.full_like(size, rule.eta)
+    if rule.unit == "curvature":
+        return replace(Pace.start(eta, share), curvature=curvature, peak=curvature)
     # Where one round averages at once (lambda = 0, or one agent alone) the network sets no bound.
     bound = np.divide(np.sqrt(1 - lambda_), lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
-    pace = Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
-    return pace if rule.unit == "gradient" else replace(pace, curvature=curvature, peak=curvature)
+    return Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
 
 
 @dataclass(frozen=True)
@@ -158,24 +162,29 @@ class Constant:
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """A constant step that needs no tuning: share / L, with L the largest curvature seen so far.
+    """A constant step that needs no tuning: min(share, gap (1 - lambda)) / L, L the largest curvature seen.
 
-    L starts from the agents' own start (`steepest`) and grows where a secant ||dH|| / ||dX|| exceeds it.
+    L starts from the agents' own start (`steepest`) and grows where a secant ||dH|| / ||dX|| exceeds it. The
+    second bound is the network's: without it EXTRA and its kin lose consensus on heterogeneous agents. On
+    the paper's Figure 3 ADSA kept it with 0.13 / L and lost it with 0.2 / L at lambda 0.90; at lambda 0.79 it
+    kept it with 0.3 / L and lost it with 0.5 / L.
     """
 
-    share: float = 0.2
+    share: float = 0.4
+    gap: float = 1.0
     kind = "lipschitz"
-    network = False
+    network = True
     eta = None
     unit: ClassVar[Unit] = "curvature"
 
     def __post_init__(self) -> None:
         positive("share", self.share)
+        positive("gap", self.gap)
 
     def update(self, pace: Pace, move: Move) -> Pace:
-        """Never longer than before, nor than share / L."""
+        """Never longer than before, nor than the bound / L."""
         curvature = np.maximum(pace.curvature, secants(move)[0])
-        return replace(pace, eta=within(pace.eta, self.share, curvature), curvature=curvature)
+        return replace(pace, eta=within(pace.eta, pace.bound, curvature), curvature=curvature)
 
     steeper = unmoved
 

@@ -44,7 +44,7 @@ def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, 
     """
     hints = get_type_hints(kind)
     own = {f.name.strip("_").replace("_", "-"): f.name for f in fields(kind) if f.init}  # type: ignore[arg-type]
-    other = dict(names or {})
+    other = {key: name for key, name in (names or {}).items() if name in own.values()}
     known = {k: n for k, n in own.items() if n not in other.values()} | other
     check(table, where, {key: hints[name] for key, name in known.items()})
     try:

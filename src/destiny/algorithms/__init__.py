@@ -18,11 +18,18 @@ from destiny.algorithms.drgta import DRGTA
 from destiny.algorithms.drsgd import DRSGD
 from destiny.algorithms.dsa import DSA
 from destiny.algorithms.exact_diffusion import ExactDiffusion
+from destiny.algorithms.expen import ExPen
 from destiny.algorithms.extra import Extra
 from destiny.algorithms.fast_pca import FastPCA
+from destiny.algorithms.landing import Landing
+from destiny.algorithms.pcal import PCAL
+from destiny.algorithms.pencf import PenCF
 from destiny.algorithms.pg_extra import PGExtra
+from destiny.algorithms.plam import PLAM
+from destiny.algorithms.pymanopt import Pymanopt
 from destiny.algorithms.rf_extra import RFExtra
 from destiny.algorithms.tracking import TrackingState
+from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
     Destiny,
@@ -44,6 +51,13 @@ METHODS: tuple[type[Any], ...] = (
     FastPCA,
     DeEPCA,
     ADMMPCA,
+    PLAM,
+    PCAL,
+    PenCF,
+    ExPen,
+    Landing,
+    WenYin,
+    Pymanopt,
 )
 """Every method; one more name here makes it a ``kind`` in experiment files, tests it and documents it."""
 
@@ -63,14 +77,21 @@ __all__ = [
     "DSA",
     "KINDS",
     "METHODS",
+    "PCAL",
+    "PLAM",
     "About",
     "DIGing",
     "DeEPCA",
     "Destiny",
+    "ExPen",
     "ExactDiffusion",
     "Extra",
     "FastPCA",
+    "Landing",
     "PGExtra",
+    "PenCF",
+    "Pymanopt",
     "RFExtra",
     "TrackingState",
+    "WenYin",
 ]

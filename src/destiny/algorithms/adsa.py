@@ -1,4 +1,4 @@
-"""ADSA: the accurate distributed Sanger algorithm, that is EXTRA on Sanger's rule; PCA only."""
+"""ADSA: the accelerated distributed Sanger algorithm, that is EXTRA on Sanger's rule; PCA only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class ADSA(Extra):
     Reconstructed from the description in Section 4 of Wang & Liu 2022. Barzilai-Borwein steps fail on it.
     """
 
-    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
+    step_size: StepRule = field(default_factory=Lipschitz)
     beta: float = field(default=0.0, init=False)
     direction: str = field(default="sanger", init=False)
     directions = ("sanger",)
     kind = "adsa"
     about = About(
-        "ADSA", "Gang & Bajwa, ICASSP 2021, as described by Wang & Liu 2022", sends=1,
+        "ADSA", "Gang, Raja & Bajwa, ICASSP 2019, as described by Wang & Liu 2022", sends=1,
         needs=Extra.about.needs, problem="pca", axes=True, reconstruction=True,
     )  # fmt: skip

@@ -21,7 +21,7 @@ class DeEPCAState:
     B: Array
     """C_i X_i, one step old; the start stands in for it before the first step."""
     start: Array
-    """Where the agents started, by which the signs of the columns are told."""
+    """Where the agents started, by which the signs of the columns are told; it should be the same for all."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class ExactDiffusion(Scheme):
     or `Lipschitz`, whose agents send their step along and even them out.
     """
 
-    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.3))
+    step_size: StepRule = field(default_factory=Lipschitz)
     rules = (Constant, Lipschitz)
     kind = "exact-diffusion"
     about = About(

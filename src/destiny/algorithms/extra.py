@@ -34,7 +34,7 @@ class Extra(Scheme):
     number, or `Lipschitz`, whose agents send their step along and even them out.
     """
 
-    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
+    step_size: StepRule = field(default_factory=Lipschitz)
     rules = (Constant, Lipschitz)
     kind = "extra"
     about = About(

@@ -44,7 +44,7 @@ class FastPCA:
         Opening rounds for what is not given; see `Scheme`.
     """
 
-    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.3))
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.6))
     gossip: int = 20
     lambda_: float | None = None
     kind = "fast-pca"

@@ -36,7 +36,7 @@ class PGExtra(Riemannian):
     Z^{k+2} = W X^{k+1} + Z^{k+1} - (X^k + W X^k)/2 - eta (grad f(X^{k+1}) - grad f(X^k)), X = polar(Z).
     """
 
-    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2), kw_only=True)
+    step_size: StepRule = field(default_factory=Lipschitz, kw_only=True)
     rounds: int = field(default=1, init=False)
     mixing: Literal["plain", "chebyshev", "fastmix"] = field(default="plain", init=False)
     retraction: Literal["polar", "qr"] = field(default="polar", init=False)

@@ -4,6 +4,19 @@ from destiny.problems import custom, data, olsr, pca, sdl
 from destiny.problems.custom import Separable, check_gradient
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
+from destiny.problems.pooled import pooled
 from destiny.problems.sdl import SDL
 
-__all__ = ["OLSR", "PCA", "SDL", "Separable", "check_gradient", "custom", "data", "olsr", "pca", "sdl"]
+__all__ = [
+    "OLSR",
+    "PCA",
+    "SDL",
+    "Separable",
+    "check_gradient",
+    "custom",
+    "data",
+    "olsr",
+    "pca",
+    "pooled",
+    "sdl",
+]

@@ -1,0 +1,49 @@
+"""Rounds every method needs on the paper's Figure 3, with its defaults: ``python -m benchmarks.methods``.
+
+Writes docs/methods.csv, from which docs/methods.py makes a table. What the file has already is
+not run again: delete the file to start anew.
+"""
+
+import csv
+from pathlib import Path
+
+import destiny
+from destiny.algorithms import DRGTA, METHODS
+from destiny.steps import PlainBB
+
+FILE = Path(__file__).parents[1] / "docs" / "methods.csv"
+COLUMNS = ("kind", "prob", "lambda", "rounds", "scalars", "converged", "worst")
+ROUNDS = 4000
+
+
+def main() -> None:
+    rows = list(csv.DictReader(FILE.open(newline="", encoding="utf-8"))) if FILE.exists() else []
+    done = {(row["kind"], row["prob"]) for row in rows}
+    problem = destiny.problems.pca.synthetic(n=300, m=3200, p=10, xi=0.95, agents=32, seed=0)
+    methods = {m.kind: m() for m in METHODS if not m.about.alone}
+    methods["drgta, as in the paper"] = DRGTA(alpha=1.0, step_size=PlainBB())
+    networks = {
+        prob: destiny.networks.erdos_renyi(32, prob=float(prob), seed=0) for prob in ("0.2", "0.4", "0.6")
+    }
+    for kind, method in methods.items():
+        for prob, network in networks.items():
+            if (kind, prob) in done:
+                continue
+            result = destiny.solve(problem, network, method, rounds=ROUNDS, label=f"{kind} {prob}")
+            found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.3e}")
+            rows.append(dict(zip(COLUMNS, (kind, prob, f"{network.lambda_:.4f}", *found), strict=True)))
+            write(rows)
+            print(*rows[-1].values(), flush=True)
+
+
+def write(rows: list[dict[str, object]]) -> None:
+    aside = FILE.with_suffix(".tmp")
+    with aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    aside.replace(FILE)
+
+
+if __name__ == "__main__":
+    main()

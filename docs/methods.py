@@ -1,0 +1,144 @@
+"""Write docs/methods.md from the code and from docs/methods.csv: ``python docs/methods.py``."""
+
+import csv
+import dataclasses
+from pathlib import Path
+
+from destiny.algorithms import METHODS
+from destiny.drive import settings_of
+
+HERE = Path(__file__).parent
+INTRO = """# Methods
+
+*Written by `python docs/methods.py` from what each method says of itself, which the tests hold it to. Do not edit.*
+
+Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
+every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
+puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same.
+
+```python
+import destiny
+from destiny.algorithms import DRGTA, DeEPCA, Extra
+
+problem = destiny.problems.pca.synthetic(n=30, m=320, p=3, xi=0.8, agents=8, seed=0)
+network = destiny.networks.erdos_renyi(8, prob=0.6, seed=0)
+comparison = destiny.compare(
+    problem, network, [destiny.Destiny(), DRGTA(), DeEPCA(), Extra(direction="landing")], rounds=3000
+)
+print(comparison)  # rounds, scalars, seconds, the three measures, why each stopped; the best are marked
+assert all(result.converged for result in comparison.results.values())
+```
+
+*Sends*: n x p matrices to each neighbour in a round, times rounds per step. *Exact*: reaches a stationary point; the
+others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basis of the subspace, or the eigenvectors
+themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
+an abstract: sound, but not guaranteed to be what the named paper does line by line.
+"""
+FAMILY = """## Scheme times direction
+
+`destiny`, `diging`, `atc`, `extra`, `exact-diffusion` and `dgd` take a `direction`; the other members of the family fix
+it. With E = X^T X - I and s = grad f at the point named:
+
+| direction | s at | the field |
+|---|---|---|
+| `h` | X X^T X | s (I - E/2) - X sym(X^T s) + beta X E |
+| `expen` | X (3 I - X^T X)/2 | s (I - E/2) - X sym(X^T s) + beta X E |
+| `plam` | X | s - X sym(X^T s) + beta X E |
+| `landing` | X | (s X^T X - X s^T X)/2 + beta X E |
+
+Trackers (`destiny`, `diging`, `atc`, `drgta`, `dprgt`) are exact whatever steps the agents take, so each may choose its
+own by Barzilai and Borwein's rule. `extra`, `exact-diffusion`, `pg-extra`, `adsa` and `admm-pca` are exact only if all
+agents end up with the same number: give one, or leave it to the default, with which agents start from what they
+averaged in the opening rounds and send the number along until it is the same everywhere.
+
+Methods with a `rounds` setting average several times per step; `mixing = "chebyshev"` or `"fastmix"` makes those
+rounds count for more on badly connected networks, and takes lambda from the network.
+"""
+
+
+def line(method: type) -> str:
+    """One row of a table."""
+    a = method.about
+    rounds = f"`{a.rounds}`" if isinstance(a.rounds, str) else str(a.rounds)
+    sends = "nothing" if a.alone else f"{a.sends} x {rounds}"
+    cells = [
+        f"`{method.kind}`",
+        a.title + (" †" if a.reconstruction else ""),
+        sends,
+        "yes" if a.exact else "no",
+        "eigenvectors" if a.axes else "basis",
+        a.needs if not a.alone else "-",
+        settings(method),
+        a.source,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def settings(method: type) -> str:
+    """Settings and their defaults, as in an experiment file."""
+    shown = []
+    found = settings_of(method())
+    for field in dataclasses.fields(method):
+        if field.init:
+            name = field.name.strip("_").replace("_", "-").replace("step-size", "step")
+            value = found[field.name]
+            if isinstance(value, dict):
+                value = value["kind"]
+            shown.append(f"`{name}`" + ("" if value is None else f" {value}"))
+    return ", ".join(shown)
+
+
+def table(methods: list[type]) -> str:
+    """Methods of a class, one line each."""
+    head = "| kind | method | sends | exact | gives | needs | settings and defaults | source |"
+    return "\n".join([head, "|" + "---|" * 8, *map(line, methods)])
+
+
+def measured() -> str:
+    """What came of every method on Figure 3's problem, from the file that benchmarks/methods.py writes."""
+    path = HERE / "methods.csv"
+    if not path.exists():
+        return ""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    probs = list(dict.fromkeys(row["prob"] for row in rows))
+    lambdas = {row["prob"]: float(row["lambda"]) for row in rows}
+    found = {(row["kind"], row["prob"]): row for row in rows}
+    head = "| kind | " + " | ".join(f"prob {p} (lambda {lambdas[p]:.2f})" for p in probs) + " |"
+    body = []
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        cells = []
+        for p in probs:
+            row = found[kind, p]
+            missed = f"{float(row['worst']):.0e} after {row['rounds']}"
+            cells.append(row["rounds"] if row["converged"] == "True" else missed)
+        body.append(f"| `{kind}` | {' | '.join(cells)} |")
+    note = (
+        "## On the problem of the paper's Figure 3\n\n"
+        "Rounds until stationarity, consensus and feasibility are all below 1e-8, opening rounds included, with every\n"
+        "method's defaults; or the largest of the three after the rounds allowed. PCA, n = 300, m = 3200, p = 10,\n"
+        "xi = 0.95, 32 agents on Erdos-Renyi networks, one seed, by `python -m benchmarks.methods`. The last row is\n"
+        "DRGTA as the paper runs it: alpha = 1 and Barzilai-Borwein steps without a bound.\n"
+    )
+    return "\n".join([note, head, "|---" * (1 + len(probs)) + "|", *body, ""])
+
+
+def page() -> str:
+    """The whole page."""
+    any_f = [m for m in METHODS if not m.about.problem and not m.about.alone]
+    pca = [m for m in METHODS if m.about.problem == "pca" and not m.about.alone]
+    alone = [m for m in METHODS if m.about.alone]
+    parts = [
+        INTRO,
+        "## For any f\n\n" + table(any_f) + "\n",
+        "## For PCA only\n\nUsed on another problem they refuse, naming both.\n\n" + table(pca) + "\n",
+        "## For one agent\n\nGround truth, and comparison: `agents = 1`, or `destiny.problems.pooled(problem)`, which "
+        "pools the\ndata of all agents in one place.\n\n" + table(alone) + "\n",
+        FAMILY,
+        measured(),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+if __name__ == "__main__":
+    (HERE / "methods.md").write_text(page(), encoding="utf-8")

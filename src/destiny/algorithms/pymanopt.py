@@ -1,0 +1,121 @@
+"""Pymanopt's optimisers as a method for one agent: an independent implementation to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.errors import MissingExtraError, SettingsError, is_whole
+from destiny.stiefel import norm, polar, tangent
+from destiny.types import Agents, Array
+
+METHODS = ("gradient", "conjugate-gradient", "trust-regions")
+NUDGE = 6e-6  # cube root of the rounding unit: best for differences of a gradient at both sides
+NOISE = 1e-15  # of ||grad f||: a Riemannian gradient below it is rounding, and line searches divide by it
+
+
+@dataclass(frozen=True)
+class PymanoptState:
+    """Pymanopt's memory (step lengths, directions, radius) ends with each burst."""
+
+    X: Array
+
+
+@dataclass(frozen=True)
+class Pymanopt:
+    """One step = ``iterations`` iterations of an optimiser of Pymanopt on f / ||grad f||_2, from X.
+
+    Pymanopt has its own loop, so a step is a burst of it, and each burst starts afresh: conjugate gradients
+    restart, a trust region has its first radius again. The two line searches compare values of f, whose
+    rounding hides a decrease once the Riemannian gradient is 1e-8 to 1e-6 of its start; they end there, trust
+    regions do not. Hessians are differences of two gradients. A line search starts at the step 1 / ||G||_2:
+    Pymanopt's own first length of 1 is, in a burst near the answer, too far to come back from.
+
+    Parameters
+    ----------
+    method : "gradient", "conjugate-gradient" or "trust-regions"
+    iterations : int
+        Iterations of a step.
+    """
+
+    method: Literal["gradient", "conjugate-gradient", "trust-regions"] = "trust-regions"
+    iterations: int = 10
+    kind = "pymanopt"
+    about = About(
+        "Pymanopt", "Townsend, Koep & Weichwald, JMLR 2016", sends=0, rounds=0, needs="nothing", alone=True
+    )
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise SettingsError(f"method must be one of {', '.join(METHODS)}; found {self.method!r}")
+        if not is_whole(self.iterations) or self.iterations < 1:
+            raise SettingsError(f"iterations must be a whole number of at least 1; found {self.iterations!r}")
+        if find_spec("pymanopt") is None:
+            raise MissingExtraError(
+                'kind pymanopt needs the package pymanopt: pip install "destiny-stiefel[compare]"'
+            )
+
+    def init(self, X: Array, agents: Agents) -> PymanoptState:  # noqa: ARG002
+        """From the nearest point of the manifold."""
+        return PymanoptState(polar(X))
+
+    def step(self, s: PymanoptState, agents: Agents) -> PymanoptState:
+        """No round."""
+        return PymanoptState(np.stack([self.burst(s.X, i, agents) for i in range(len(s.X))]))
+
+    def burst(self, X: Array, i: int, agents: Agents) -> Array:
+        """Some iterations of agent i; the others stand still."""
+        G = agents.gradient(X)[i]
+        size = float(np.linalg.norm(G, 2)) if np.isfinite(G).all() else 0.0
+        length = float(norm(tangent(X[i], G)))
+        if size == 0 or length <= NOISE * size:
+            return np.asarray(X[i])  # nothing to do, or nothing that can be done
+
+        def at(Y: Array) -> Array:
+            stack = X.copy()
+            stack[i] = Y
+            return stack
+
+        def cost(Y: Array) -> float:
+            return float(agents.value(at(Y))[i] / size)
+
+        def slope(Y: Array) -> Array:
+            return np.asarray(agents.gradient(at(Y))[i] / size)
+
+        def curvature(Y: Array, Z: Array) -> Array:
+            if not Z.any():
+                return Z
+            t = NUDGE / float(norm(Z))
+            return np.asarray((slope(Y + t * Z) - slope(Y - t * Z)) / (2 * t))
+
+        # Whatever overflows or divides by zero in there shows in the result.
+        with np.errstate(all="ignore"):
+            return optimise(self.method, X[i], cost, slope, curvature, length / size, self.iterations)
+
+
+def optimise(
+    method: str, X: Array, cost: Any, slope: Any, curvature: Any, length: float, iterations: int
+) -> Array:
+    """Pymanopt's answer; it is imported here and nowhere else."""
+    import pymanopt
+    from pymanopt.optimizers import ConjugateGradient, SteepestDescent, TrustRegions
+    from pymanopt.optimizers.line_search import AdaptiveLineSearcher, BackTrackingLineSearcher
+
+    manifold = pymanopt.manifolds.Stiefel(*X.shape)
+    wrap = pymanopt.function.numpy(manifold)
+    problem = pymanopt.Problem(
+        manifold, wrap(cost), euclidean_gradient=wrap(slope), euclidean_hessian=wrap(curvature)
+    )
+    limits = {"max_time": np.inf, "max_iterations": iterations, "min_gradient_norm": 0.0, "verbosity": 0}
+    if method == "trust-regions":
+        optimiser = TrustRegions(**limits)
+    elif method == "gradient":
+        optimiser = SteepestDescent(BackTrackingLineSearcher(initial_step_size=length), **limits)
+    else:
+        limits["max_iterations"] += 1  # it counts the look at its start
+        optimiser = ConjugateGradient(line_searcher=AdaptiveLineSearcher(initial_step_size=length), **limits)
+    return np.asarray(optimiser.run(problem, initial_point=X).point)

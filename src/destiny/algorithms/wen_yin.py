@@ -1,0 +1,129 @@
+"""Wen & Yin (2013): curvilinear search along a Cayley transform; OptStiefelGBB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from destiny.algorithms.about import About
+from destiny.algorithms.pcal import alternating
+from destiny.errors import SettingsError, is_number, is_whole
+from destiny.steps import FIRST, Move, scalar
+from destiny.stiefel import identity, inner, norm, polar, transpose, violation
+from destiny.types import Agents, Array
+
+DRIFT = 1e-13  # infeasibility at which X is orthonormalised again, as the authors do
+ROUNDING = 1e-14  # of |f|: a difference below it says nothing about ascent or descent
+
+
+@dataclass(frozen=True)
+class WenYinState:
+    """Every array has the hosted agents on axis 0; scalars ``(agents, 1, 1)``."""
+
+    X: Array
+    G: Array
+    """grad f(X)."""
+    D: Array
+    """G - X G^T X."""
+    tau: Array
+    """The next step to try."""
+    C: Array
+    """Zhang & Hager's average of the values so far, which a new value must undercut."""
+    Q: Array
+    """Its weight."""
+    count: Array
+    scale: Array
+    """||D|| at the start."""
+
+
+@dataclass(frozen=True)
+class WenYin:
+    """X+ = X(tau),  X(tau) = (I + tau/2 A)^-1 (I - tau/2 A) X,  A = G X^T - X G^T,  G = grad f(X).
+
+    The curve stays on the manifold and starts along -(G - X G^T X). tau starts from alternating
+    Barzilai-Borwein steps and shrinks until f(X(tau)) <= C - rho tau ||G - X G^T X||^2, where C averages
+    earlier values (Zhang & Hager); the last trial is taken as it is. The authors' first tau (1e-3) depends
+    on the scale of f, this one does not; and the search forgives rounding errors of f, without which it
+    could not go beyond a gradient of about 1e-8.
+
+    Parameters
+    ----------
+    rho : float in (0, 1)
+        Share of the decrease a straight line would give that is asked for.
+    gamma : float in [0, 1]
+        How much of earlier values is remembered; 0 is monotone.
+    shrink : float in (0, 1)
+        Factor of tau after a trial that failed.
+    trials : int
+        Trials of a search at most.
+    """
+
+    rho: float = 1e-4
+    gamma: float = 0.85
+    shrink: float = 0.2
+    trials: int = 5
+    kind = "wen-yin"
+    about = About("Wen-Yin", "Wen & Yin, Math. Program. 2013", sends=0, rounds=0, needs="nothing", alone=True)
+
+    def __post_init__(self) -> None:
+        for name in ("rho", "shrink"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < 1:
+                raise SettingsError(f"{name} must be in (0, 1); found {value!r}")
+        if not is_number(self.gamma) or not 0 <= self.gamma <= 1:
+            raise SettingsError(f"gamma must be in [0, 1]; found {self.gamma!r}")
+        if not is_whole(self.trials) or self.trials < 1:
+            raise SettingsError(f"trials must be a whole number of at least 1; found {self.trials!r}")
+
+    def init(self, X: Array, agents: Agents) -> WenYinState:
+        """From the nearest point of the manifold."""
+        X = polar(X)
+        G = agents.gradient(X)
+        D = downhill(X, G)
+        size = scalar(np.linalg.norm(G, 2, axis=(1, 2)))
+        tau = np.divide(FIRST, size, out=np.zeros_like(size), where=size > 0)
+        return WenYinState(
+            X, G, D, tau, scalar(agents.value(X)), np.ones_like(tau), np.zeros_like(tau), scalar(norm(D))
+        )
+
+    def step(self, s: WenYinState, agents: Agents) -> WenYinState:
+        """No round; one value for each trial, one gradient."""
+        tau = s.tau
+        slope = self.rho * scalar(inner(s.D, s.D))
+        for trial in range(self.trials):
+            X = curve(s.X, s.G, tau)
+            f = scalar(agents.value(X))
+            bad = ~(f <= s.C - tau * slope + ROUNDING * np.abs(s.C))
+            if trial == self.trials - 1 or not bad.any():
+                break
+            tau = np.where(bad, self.shrink * tau, tau)
+        X = np.where(scalar(violation(X)) > DRIFT, polar(X), X)
+        G = agents.gradient(X)
+        D = downhill(X, G)
+        Q = self.gamma * s.Q + 1
+        C = (self.gamma * s.Q * s.C + f) / Q
+        J = D - s.D
+        tau = alternating(Move(X - s.X, J, J, np.zeros_like(tau), scalar(norm(D))), s.count + 1, tau)
+        return WenYinState(X, G, D, tau, C, Q, s.count + 1, s.scale)
+
+    def residual(self, s: WenYinState) -> Array:
+        """||G - X G^T X|| relative to the start, ``(agents,)``."""
+        return norm(s.D) / np.where(s.scale > 0, s.scale, 1.0)[:, 0, 0]
+
+
+def downhill(X: Array, G: Array) -> Array:
+    """G - X G^T X: the curve starts along minus this, and it vanishes at the stationary points."""
+    return G - X @ (transpose(G) @ X)
+
+
+def curve(X: Array, G: Array, tau: Array) -> Array:
+    """X(tau), from systems 2p x 2p, or n x n where those are not larger."""
+    n, p = X.shape[-2:]
+    G = tau / 2 * G  # here rather than in the systems: these then do not depend on the scale of f
+    if 2 * p >= n:
+        A = G @ transpose(X) - X @ transpose(G)
+        return np.asarray(np.linalg.solve(identity(n) + A, X - A @ X), np.float64)
+    U = np.concatenate([G, X], axis=-1)  # A = U V^T
+    V = transpose(np.concatenate([X, -G], axis=-1))
+    return np.asarray(X - 2 * U @ np.linalg.solve(identity(2 * p) + V @ U, V @ X))

@@ -1,0 +1,145 @@
+"""Several methods on one problem and network, side by side."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from destiny.errors import MismatchError, SettingsError
+from destiny.plots import convergence
+from destiny.result import Result
+from destiny.run import prepare
+from destiny.types import Algorithm, Objective, Problem, Topology
+
+COSTS: dict[str, Callable[[Result], float]] = {
+    "rounds": lambda r: r.rounds,
+    "scalars": lambda r: r.scalars,
+    "seconds": lambda r: r.seconds,
+}
+MEASURES: dict[str, Callable[[Result], float]] = {
+    "station-\narity": lambda r: r.measures.stationarity,
+    "con-\nsensus": lambda r: r.measures.consensus,
+    "feasi-\nbility": lambda r: r.measures.feasibility,
+}
+SHOWN = {"rounds": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.2f}"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of each method; ``print(comparison)`` is a table with the best of each column marked.
+
+    Attributes
+    ----------
+    results : dict of Result
+        By label.
+    skipped : dict of str
+        Why a method was not run, by label.
+    """
+
+    results: dict[str, Result]
+    skipped: dict[str, str]
+
+    def __str__(self) -> str:
+        console = Console(file=io.StringIO(), width=110, color_system=None)
+        console.print(table(self.results, self.skipped))
+        for line in reasons(self.results, self.skipped):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().rstrip()
+
+    def plot(self, path: str | Path, x: str = "round") -> None:
+        """Draw the three measures of every method over rounds, ``"scalars"`` or ``"seconds"``."""
+        convergence({label: r.history for label, r in self.results.items()}, path, x=x)
+
+
+def compare(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]],
+    **options: Any,
+) -> Comparison:
+    """Solve one problem with several methods, from the same start and under the same rules.
+
+    Parameters
+    ----------
+    problem, network
+        As in `destiny.solve`.
+    methods : mapping from labels to algorithms, or a sequence of algorithms (their kinds are the labels)
+        One made for other problems is skipped with its reason.
+    options
+        As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs.
+    """
+    if unknown := {"checkpoint", "checkpoint_every", "resume", "label", "algorithm"} & set(options):
+        raise SettingsError(f"compare has no option {', '.join(sorted(unknown))}: use solve for each method")
+    runs, skipped = {}, {}
+    for label, algorithm in labelled(methods).items():
+        try:
+            runs[label] = prepare(problem, network, algorithm, label=label, **options)
+        except MismatchError as error:
+            skipped[label] = str(error)
+    results: dict[str, Result] = {}
+    for label, run in runs.items():
+        results[label] = run.go()
+        if results[label].interrupted is not None:
+            break
+    return Comparison(results, skipped)
+
+
+def labelled(methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]) -> dict[str, Algorithm[Any]]:
+    """Methods by label; of a sequence, by kind, numbered where a kind comes twice."""
+    if isinstance(methods, Mapping):
+        return dict(methods)
+    found: dict[str, Algorithm[Any]] = {}
+    for method in methods:
+        label = kind = str(getattr(method, "kind", type(method).__name__))
+        count = 1
+        while label in found:
+            count += 1
+            label = f"{kind} {count}"
+        found[label] = method
+    return found
+
+
+def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
+    """The labels to mark in each column: least cost among the converged, least measure among all."""
+    converged = {label: r for label, r in results.items() if r.converged}
+    marks: dict[str, set[str]] = {}
+    for columns, among in ((COSTS, converged), (MEASURES, results)):
+        for name, value in columns.items():
+            least = min((v for r in among.values() if (v := value(r)) == v), default=None)
+            marks[name] = {label for label, r in among.items() if value(r) == least}
+    return marks
+
+
+def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> Table:
+    """One row per method, for people; with several methods the best of each column has a star."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 1))
+    shown.add_column("")
+    columns = COSTS | MEASURES
+    for name in columns:
+        shown.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    shown.add_column("stopped", no_wrap=True)
+    marks = best(results) if len(results) > 1 else {}
+    for label, r in results.items():
+        cells = []
+        for name, value in columns.items():
+            text = SHOWN.get(name, "{:.1e}").format(value(r))
+            marked = label in marks.get(name, ())
+            cells.append(f"[bold green]{text}*[/]" if marked else f"{text} ")
+        shown.add_row(escape(label), *cells, escape(r.reason.split(":")[0]))
+    for label in skipped or {}:
+        shown.add_row(escape(label), *["- "] * len(columns), "skipped")
+    return shown
+
+
+def reasons(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> list[str]:
+    """Why each method stopped, or was not run, a sentence each."""
+    told = [f"{label}: {r.reason}" for label, r in results.items()]
+    return told + [f"{label}: skipped, {why}" for label, why in (skipped or {}).items()]

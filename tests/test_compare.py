@@ -1,0 +1,120 @@
+"""Several methods side by side: the table, its marks, who is skipped and why, and `destiny compare`."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import destiny
+from destiny.algorithms import ADSA, DGD, DRGTA, DeEPCA
+from destiny.compare import best, labelled
+from tests.conftest import small_problem
+
+FILE = """
+[problem]
+kind = "{kind}"
+p = 2
+agents = 6
+synthetic = {{ n = 10, m = 60, {extra} }}
+[network]
+kind = "complete"
+[[algorithm]]
+kind = "destiny"
+[[algorithm]]
+kind = "deepca"
+[[algorithm]]
+kind = "wen-yin"
+label = "alone"
+[stop]
+rounds = 800
+"""
+
+
+@pytest.fixture
+def network():
+    return destiny.networks.erdos_renyi(6, prob=0.6, seed=0)
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "destiny", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_best_of_each_column_is_marked(network):
+    found = destiny.compare(small_problem("pca"), network, [destiny.Destiny(), DeEPCA(), DGD()], rounds=500)
+    rounds = {label: r.rounds for label, r in found.results.items() if r.converged}
+    assert set(rounds) == {"destiny", "deepca"}  # DGD is biased: it may not win by giving up
+    assert best(found.results)["rounds"] == {min(rounds, key=rounds.get)}
+    least = min(found.results, key=lambda label: found.results[label].measures.consensus)
+    assert best(found.results)["con-\nsensus"] == {least}
+    text = str(found)
+    row = next(line for line in text.splitlines() if line.startswith("deepca"))
+    assert re.search(rf"\b{rounds['deepca']}\*", row)
+    assert "dgd: out of rounds: 500 of 500 used" in text
+
+
+def test_a_method_made_for_other_problems_is_skipped_with_its_reason(network):
+    found = destiny.compare(
+        small_problem("olsr"), network, {"ours": destiny.Destiny(), "theirs": ADSA()}, rounds=100
+    )
+    assert list(found.results) == ["ours"]
+    assert "ADSA solves PCA only; this problem is OLSR" in found.skipped["theirs"]
+    assert "theirs: skipped, ADSA solves PCA only" in str(found)
+
+
+def test_all_start_from_the_same_point(network):
+    problem = small_problem("pca")
+    found = destiny.compare(problem, network, [destiny.Destiny(), DRGTA(), DeEPCA()], rounds=60, seed=5)
+    starts = {r.history["objective"][0] for r in found.results.values()}
+    assert len(starts) == 1
+
+
+def test_labels_of_a_sequence_are_kinds_told_apart():
+    assert list(labelled([DeEPCA(), DeEPCA(rounds=3), DGD()])) == ["deepca", "deepca 2", "dgd"]
+
+
+def test_options_of_single_runs_are_refused(network):
+    with pytest.raises(destiny.SettingsError, match="compare has no option checkpoint, resume"):
+        destiny.compare(small_problem("pca"), network, [DGD()], checkpoint="x", resume=True)
+
+
+def test_a_picture_is_drawn(network, tmp_path):
+    found = destiny.compare(small_problem("pca"), network, [destiny.Destiny(), DeEPCA()], rounds=100)
+    found.plot(tmp_path / "a.png", x="scalars")
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_command_prints_one_table_and_writes_only_where_told(tmp_path):
+    (tmp_path / "file.toml").write_text(FILE.format(kind="pca", extra="xi = 0.7"))
+    shown = command("compare", tmp_path / "file.toml")
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"^deepca .*converged", shown.stdout, re.MULTILINE)
+    assert re.search(r"^alone .*skipped", shown.stdout, re.MULTILINE)
+    assert "Wen-Yin is a method for one agent; this problem has 6" in shown.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["file.toml"]
+    written = command("compare", tmp_path / "file.toml", "--out", tmp_path / "out")
+    assert written.returncode == 0, written.stderr
+    entries = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert [entry["label"] for entry in entries] == ["destiny", "deepca"]
+    again = command("compare", tmp_path / "file.toml", "--out", tmp_path / "out", "--resume")
+    assert again.returncode == 0, again.stderr
+
+
+def test_run_refuses_what_compare_skips(tmp_path):
+    (tmp_path / "file.toml").write_text(FILE.format(kind="olsr", extra="noise = 0.1"))
+    refused = command("run", tmp_path / "file.toml", "--out", tmp_path / "out")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "deepca: DeEPCA solves PCA only; this problem is OLSR" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    assert command("compare", tmp_path / "file.toml").returncode == 0
+
+
+def test_resuming_needs_a_folder(tmp_path):
+    (tmp_path / "file.toml").write_text(FILE.format(kind="pca", extra="xi = 0.7"))
+    refused = command("compare", tmp_path / "file.toml", "--resume")
+    assert refused.returncode == 2
+    assert "--resume needs --out" in refused.stderr
