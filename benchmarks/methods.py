@@ -13,7 +13,7 @@ from destiny.steps import PlainBB
 
 FILE = Path(__file__).parents[1] / "docs" / "methods.csv"
 COLUMNS = ("kind", "prob", "lambda", "rounds", "scalars", "converged", "worst")
-ROUNDS = 4000
+ROUNDS = 3000
 
 
 def main() -> None:

@@ -13,12 +13,11 @@ import destiny
 from destiny import metrics
 from destiny.algorithms import PCAL, PLAM, ExPen, Landing, PenCF, Pymanopt, WenYin
 from destiny.algorithms.landing import safe_step
-from destiny.algorithms.pcal import Alternating
 from destiny.algorithms.wen_yin import curve
 from destiny.directions import DIRECTIONS
 from destiny.errors import MissingExtraError, SettingsError
 from destiny.problems import pooled
-from destiny.steps import Constant
+from destiny.steps import Alternating, Constant
 from destiny.stiefel import polar, random_point, subspace_distance, violation
 from tests.conftest import KINDS, agents_of, small_problem
 
@@ -432,3 +431,17 @@ def test_a_pooled_problem_refuses_what_it_does_not_have():
             pooled(small_problem("pca")).host(ids)
     with pytest.raises(destiny.ProblemError, match="found"):
         pooled("pca")
+
+
+def test_steps_without_a_round_count_as_one_where_rounds_are_limited():
+    problem, network = small_problem("pca", 1), destiny.networks.complete(1)
+    result = destiny.solve(problem, network, PLAM(), rounds=12, tolerance=0.0)
+    assert (result.steps, result.rounds, result.reason) == (12, 0, "out of steps: 12 of 12 used")
+
+
+@pytest.mark.parametrize("method", [PLAM, WenYin])
+def test_one_agent_can_tell_by_itself_that_it_is_done(method):
+    problem, network = small_problem("pca", 1), destiny.networks.complete(1)
+    result = destiny.solve(problem, network, method(), rounds=500, decentralised=True)
+    assert result.converged, result
+    assert result.measures.worst < 1e-6

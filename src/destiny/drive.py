@@ -64,7 +64,8 @@ class Drive:
         self.measures: metrics.Measures | None = None
         self.start = 0.0
         self.values: Array = np.empty(0)
-        self.round_before, self.cost = 0, 1
+        about = getattr(algorithm, "about", None)
+        self.round_before, self.cost = 0, 0 if getattr(about, "rounds", 1) == 0 else 1
         self.asked: list[int] | None = None  # step of the residuals being flooded, round when all know
         self.agreed: list[Any] | None = None  # tolerance and reason, once the agents have agreed
         self.notes: list[str] = []
@@ -160,7 +161,8 @@ class Drive:
         if self.asked is None and self.agree > 0:
             # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
             team.set_flood(self.algorithm.residual(moment.state))  # type: ignore[attr-defined]
-            known = moment.round + max(1, flooding_time(self.network, moment.round))
+            heard = max(1, flooding_time(self.network, moment.round)) if self.cost else 0
+            known = moment.round + heard
             self.asked = [moment.step, known]
         return None
 

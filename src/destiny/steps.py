@@ -17,6 +17,7 @@ from destiny.stiefel import inner, norm
 from destiny.types import Array
 
 FIRST = 0.05  # Barzilai-Borwein's first step times ||gradient||: small against any curvature
+SLANT = 1e-5  # cosine of the angle between S and J below which it is taken for noise: condition 4e10
 Unit: TypeAlias = Literal["gradient", "curvature"]
 
 
@@ -321,6 +322,49 @@ class BB:
         return fast, slow
 
 
-RULES: dict[str, type[BB | PlainBB | Constant | Lipschitz | Diminishing]] = {
-    rule.kind: rule for rule in (BB, PlainBB, Constant, Lipschitz, Diminishing)
+def alternating(move: Move, count: Array, before: Array) -> Array:
+    """|<S, J>| / <J, J> in odd steps and <S, S> / |<S, J>| in even ones; ``before`` where X did not move.
+
+    The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
+    """
+    secant, sound, _ = secants(move)  # ||J|| / ||S||, as J = dH for one agent
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slant = scalar(np.abs(inner(move.S, move.J)) / np.sqrt(inner(move.S, move.S) * inner(move.J, move.J)))
+        slant = np.clip(slant, SLANT, 1.0)
+        eta = np.where(count % 2 == 1, slant, 1 / slant) / secant
+    return np.where(sound & np.isfinite(eta), eta, before)
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Alternating Barzilai-Borwein steps, for one agent.
+
+    No step moves X by more than ``reach``, as in `BB`: the long step alone would leave the manifold's
+    neighbourhood where the curvature along it is small or negative.
+    """
+
+    eta: float | None = None
+    reach: float = 0.25
+    kind = "bb-alternating"
+    network = False
+    share = FIRST
+    unit: ClassVar[Unit] = "gradient"
+
+    def __post_init__(self) -> None:
+        positive("eta", self.eta, optional=True)
+        positive("reach", self.reach)
+
+    def update(self, pace: Pace, move: Move) -> Pace:
+        """The other formula's turn."""
+        count = pace.count + 1
+        eta = within(alternating(move, count, pace.eta), self.reach, move.length)
+        return replace(pace, eta=eta, count=count)
+
+    def steeper(self, pace: Pace, by: Array) -> Pace:
+        """Not beyond what the part just added allows by itself."""
+        return replace(pace, eta=within(pace.eta, 1.0, by))
+
+
+RULES: dict[str, type[BB | PlainBB | Alternating | Constant | Lipschitz | Diminishing]] = {
+    rule.kind: rule for rule in (BB, PlainBB, Alternating, Constant, Lipschitz, Diminishing)
 }

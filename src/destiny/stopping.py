@@ -42,7 +42,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Rounds:
-    """Out of communication rounds; those spent at the start count too."""
+    """Out of communication rounds; those spent at the start count too. Steps that need none count as one."""
 
     limit: int
 
@@ -52,6 +52,9 @@ class Rounds:
 
     def check(self, progress: Progress) -> Stop | None:
         """End before the step that would exceed the limit."""
+        if progress.cost == 0:  # a method for one agent: its steps are what is limited
+            out = progress.step >= self.limit
+            return Stop(f"out of steps: {progress.step} of {self.limit} used") if out else None
         if progress.round + progress.cost <= self.limit:
             return None
         return Stop(f"out of rounds: {progress.round} of {self.limit} used")

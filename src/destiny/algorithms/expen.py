@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from destiny.algorithms.about import About
-from destiny.algorithms.plam import Alone
+from destiny.algorithms.alone import Alone
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.plam import Alone
+from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
 from destiny.errors import SettingsError
 from destiny.steps import scalar

@@ -1,63 +1,16 @@
-"""PCAL (Gao, Liu & Yuan 2019): PLAM with columns of unit norm; and the alternating Barzilai-Borwein steps."""
+"""PCAL (Gao, Liu & Yuan 2019): PLAM with columns of unit norm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.plam import Alone
+from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
-from destiny.steps import FIRST, Move, Pace, StepRule, Unit, positive, scalar, secants, within
-from destiny.stiefel import inner
+from destiny.steps import Alternating, StepRule
 from destiny.types import Agents, Array
-
-SLANT = 1e-5  # cosine of the angle between S and J below which it is taken for noise: condition 4e10
-
-
-def alternating(move: Move, count: Array, before: Array) -> Array:
-    """|<S, J>| / <J, J> in odd steps and <S, S> / |<S, J>| in even ones; ``before`` where X did not move.
-
-    The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
-    """
-    secant, sound, _ = secants(move)  # ||J|| / ||S||, as J = dH for one agent
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slant = scalar(np.abs(inner(move.S, move.J)) / np.sqrt(inner(move.S, move.S) * inner(move.J, move.J)))
-        slant = np.clip(slant, SLANT, 1.0)
-        eta = np.where(count % 2 == 1, slant, 1 / slant) / secant
-    return np.where(sound & np.isfinite(eta), eta, before)
-
-
-@dataclass(frozen=True)
-class Alternating:
-    """Alternating Barzilai-Borwein steps, for one agent.
-
-    No step moves X by more than ``reach``, as in `BB`: the long step alone would leave the manifold's
-    neighbourhood where the curvature along it is small or negative.
-    """
-
-    eta: float | None = None
-    reach: float = 0.25
-    kind = "bb-alternating"
-    network = False
-    share = FIRST
-    unit: ClassVar[Unit] = "gradient"
-
-    def __post_init__(self) -> None:
-        positive("eta", self.eta, optional=True)
-        positive("reach", self.reach)
-
-    def update(self, pace: Pace, move: Move) -> Pace:
-        """The other formula's turn."""
-        count = pace.count + 1
-        eta = within(alternating(move, count, pace.eta), self.reach, move.length)
-        return replace(pace, eta=eta, count=count)
-
-    def steeper(self, pace: Pace, by: Array) -> Pace:
-        """Not beyond what the part just added allows by itself."""
-        return replace(pace, eta=within(pace.eta, 1.0, by))
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.pcal import Alternating
-from destiny.algorithms.plam import Alone
+from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
 from destiny.directions import DIRECTIONS
-from destiny.steps import StepRule, scalar
+from destiny.steps import Alternating, StepRule, scalar
 from destiny.stiefel import deviation, identity, inner, norm, sym, transpose
 from destiny.types import Agents, Array
 

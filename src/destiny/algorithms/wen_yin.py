@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.pcal import alternating
 from destiny.errors import SettingsError, is_number, is_whole
-from destiny.steps import FIRST, Move, scalar
+from destiny.steps import FIRST, Move, alternating, scalar
 from destiny.stiefel import identity, inner, norm, polar, transpose, violation
 from destiny.types import Agents, Array
 
