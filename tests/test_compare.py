@@ -118,3 +118,18 @@ def test_resuming_needs_a_folder(tmp_path):
     refused = command("compare", tmp_path / "file.toml", "--resume")
     assert refused.returncode == 2
     assert "--resume needs --out" in refused.stderr
+
+
+def test_the_table_fits_a_terminal_of_80_columns(network):
+    from rich.console import Console
+
+    from destiny.compare import table
+
+    found = destiny.compare(small_problem("pca"), network, {"twelve chars": DGD(), "b": DeEPCA()}, rounds=60)
+    console = Console(width=80, record=True, quiet=True)
+    console.print(table(found.results))
+    lines = console.export_text().rstrip().splitlines()
+    assert len(lines) == 4
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].startswith("twelve chars")
+    assert "out of rounds" in lines[2]

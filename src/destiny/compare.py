@@ -28,7 +28,7 @@ MEASURES: dict[str, Callable[[Result], float]] = {
     "con-\nsensus": lambda r: r.measures.consensus,
     "feasi-\nbility": lambda r: r.measures.feasibility,
 }
-SHOWN = {"rounds": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.2f}"}
+SHOWN = {"rounds": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.3g}"}
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
 
 def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> Table:
     """One row per method, for people; with several methods the best of each column has a star."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 1))
-    shown.add_column("")
+    shown = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    shown.add_column("", no_wrap=True, vertical="bottom")
     columns = COSTS | MEASURES
     for name in columns:
         shown.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    shown.add_column("stopped", no_wrap=True)
+    shown.add_column("stopped", no_wrap=True, vertical="bottom")
     marks = best(results) if len(results) > 1 else {}
     for label, r in results.items():
         cells = []
