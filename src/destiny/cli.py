@@ -11,10 +11,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import destiny
-from destiny import experiment, networks, output
-from destiny.engines import Local
+from destiny import engines, experiment, networks, output
+from destiny.engines.mpi import DEADLINE
+from destiny.engines.mpi_guard import guard
 from destiny.errors import DestinyError
 from destiny.result import Result
 from destiny.run import prepare
@@ -44,11 +46,31 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder for the results; made if need be.")],
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints in --out.")] = False,
     threads: Annotated[int | None, typer.Option(help="Worker threads; the answer is the same.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="local or mpi; by default mpi under mpiexec or srun.")
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option(help="mpi: seconds to wait for other ranks before giving up; 0 = for ever.")
+    ] = DEADLINE,
 ) -> None:
     """Run the algorithms of an experiment file and write what came of them."""
-    asked = experiment.read(file)
-    output.claim(out, asked.algorithms, asked.tables, resume)
-    engine = Local(threads if threads is not None else asked.threads)
+    where = engines.chosen(engine)
+    if where == "mpi":
+        engines.mpi(deadline=deadline)  # first of all: from here on one rank's failure ends the job
+    with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
+        asked = experiment.read(file)
+        if where == "mpi":
+            spread = {key.replace("-", "_"): value for key, value in asked.mpi.items()}
+            execute(asked, engines.mpi(**spread, deadline=deadline), out, resume)
+        else:
+            execute(asked, engines.local(threads if threads is not None else asked.threads), out, resume)
+
+
+def execute(asked: experiment.Experiment, engine: engines.Engine, out: Path, resume: bool) -> None:
+    """Run what was asked for; where there are several processes, one of them prints and writes."""
+    engine.same({"experiment": asked.tables, "--resume": resume})
+    if engine.leader:
+        output.claim(out, asked.algorithms, asked.tables, resume)
     runs = {
         label: prepare(
             asked.problem, asked.network, algorithm, start=asked.start, seed=asked.seed, **asked.stop,
@@ -59,15 +81,25 @@ def run(
         for label, algorithm in asked.algorithms.items()
     }  # fmt: skip
     engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
-    output.begin(out, asked.tables)
+    if engine.leader:
+        output.begin(out, asked.tables)
     results: dict[str, Result] = {}
     for label, ready in runs.items():
         results[label] = ready.go()
-        output.write(out, results)
+        if engine.leader:
+            output.write(out, results)
         if (name := results[label].interrupted) is not None:
-            hint = "; continue with --resume" if asked.checkpoint else ""
-            warn(f"{label}: {results[label].reason}{hint}")
+            if engine.leader:
+                hint = "; continue with --resume" if asked.checkpoint else ""
+                warn(f"{label}: {results[label].reason}{hint}")
+            guard.agreed = True  # all processes leave with this code
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
+    if engine.leader:
+        show(out, results)
+
+
+def show(out: Path, results: dict[str, Result]) -> None:
+    """The picture, the table and the reasons."""
     output.picture(out, results, warn)
     console = Console()
     console.print(table(results))
@@ -120,7 +152,7 @@ def network(
 
 def warn(sentence: str) -> None:
     """One line on standard error."""
-    print(f"destiny: {sentence}", file=sys.stderr)
+    print(f"destiny: {guard.name}{sentence}", file=sys.stderr)
 
 
 def main() -> None:
@@ -128,9 +160,11 @@ def main() -> None:
     try:
         app()
     except DestinyError as error:
+        guard.wait_turn()
         warn(" ".join(str(error).split()))
         sys.exit(2)
     except (OSError, MemoryError) as error:
+        guard.wait_turn()
         warn(f"{type(error).__name__}: {error}")
         sys.exit(2)
     except KeyboardInterrupt:

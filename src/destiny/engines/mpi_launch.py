@@ -1,0 +1,55 @@
+"""Find the MPI library, and find out whether processes that were started together know of each other."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import warnings
+from typing import Any
+
+from destiny.errors import MissingExtraError, SettingsError
+
+# What launchers tell the processes they start. Slurm's is set for one task, too, with nothing to do with MPI.
+LAUNCHERS = {
+    "PMI_SIZE": "MPICH's or Intel MPI's mpiexec, or srun --mpi=pmi2",
+    "OMPI_COMM_WORLD_SIZE": "Open MPI's mpiexec",
+    "SLURM_STEP_NUM_TASKS": "srun",
+}
+INSTALL = "pip install 'destiny-stiefel[mpi]' mpich, or use the MPI of your system (docs/cluster.md)"
+
+
+def launched() -> dict[str, int]:
+    """How many processes each launcher in the environment says it has started."""
+    told = {name: os.environ.get(name, "") for name in LAUNCHERS}
+    found = {name: int(value) for name, value in told.items() if value.isdigit()}
+    if found.get("SLURM_STEP_NUM_TASKS") == 1:
+        del found["SLURM_STEP_NUM_TASKS"]
+    return found
+
+
+def load() -> Any:
+    """mpi4py's MPI; the first time, this starts MPI in the process."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise MissingExtraError(f"running on MPI needs mpi4py, which is not installed: {INSTALL}")
+    try:
+        with warnings.catch_warnings():
+            # mpi4py suspects a wrong launcher in other words than `check` does.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        raise MissingExtraError(f"mpi4py found no MPI library it can use ({first}): {INSTALL}") from error
+
+
+def check(size: int, library: str) -> None:
+    """Refuse n jobs of size 1: the launcher of one MPI with the library of another."""
+    started = launched()
+    if not started or size in started.values():
+        return
+    name, count = next(iter(started.items()))
+    raise SettingsError(
+        f"{count} processes were started by {LAUNCHERS[name]}, but this one sees {size} in its MPI "
+        f"({library}): launcher and library belong to different MPIs; use the mpiexec beside this python, "
+        f"or for srun --mpi=pmi2 (MPICH, Intel MPI) or --mpi=pmix (Open MPI)"
+    )
