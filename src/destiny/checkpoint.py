@@ -96,7 +96,8 @@ def load(path: Path) -> Saved:
     """Read one checkpoint, a file or a set of files; anything but a whole, plain one is refused."""
     if path.is_dir():
         saved = load_run(path)
-        return replace(saved, state=sets.load_agents(path, saved.facts["step"], range(len(saved.values))))
+        state = sets.load_agents(path, saved.facts["step"], range(len(saved.values)))
+        return replace(saved, state=state, ids=None)
     return _saved(*npz.read(path, FACTS, ARRAYS), path)
 
 

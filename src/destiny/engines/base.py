@@ -26,7 +26,8 @@ class Exchange(Protocol):
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
         """Blocks of the hosted agents ``(hosted, k)`` -> the same blocks of all agents heard ``(heard, k)``.
 
-        Agents heard are in the order of their index. What is returned is valid until the next round.
+        They come as they were given or side by side in one array, with the agents in the order of their
+        index, and are valid until the next round.
         """
 
 
@@ -76,13 +77,14 @@ class HostedAgents:
         rider = [] if self.flood is None else [self.flood[:, None]]
         heard = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
         if rider:
-            every = heard[-1][:, 0]
+            every = heard[-1][:, -1]
             self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
         # CSR times dense adds the neighbours in the order of their index: the same bits on every engine.
-        mixed = [self._rows @ h for h in heard[: len(blocks)]]
+        mixed = [self._rows @ h for h in heard]
+        widths = [b.shape[1] for b in [*blocks, *rider]]
         self.traffic.rounds += 1
-        self.traffic.scalars += self._links * sum(b.shape[1] for b in [*blocks, *rider])
-        return mixed
+        self.traffic.scalars += self._links * sum(widths)
+        return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
 
     def _adopt(self, W: csr_array[Any, Any]) -> None:
         """Keep this round's rows; a fixed network hands out the same object every time."""
@@ -90,6 +92,11 @@ class HostedAgents:
             self._weights = W
             self._rows = self.exchange.adopt(W)
             self._links = int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
+
+
+def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
+    """Blocks that lie side by side, each in an array of its own."""
+    return [np.ascontiguousarray(part) for part in np.split(stack, np.cumsum(widths)[:-1], axis=1)]
 
 
 class Team(Observer, Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from destiny.types import Array
 
 TAG = 7  # messages between two ranks never overtake each other, so one tag is enough
 PLANS = 8  # rounds of different weights whose plans are kept; more than most periods
-SLICES = 16  # copies of consecutive rows; beyond, one copy of scattered rows is faster
 LARGEST = 2**30  # numbers in one message: counts of MPI-3 end at 2^31
 
 Ids = NDArray[np.intp]
@@ -35,7 +33,6 @@ class Plan:
             (rows.data, columns, rows.indptr), shape=(len(self.ids), len(self.heard))
         )
         whose = owner[self.heard]
-        self.foreign = self.heard[whose != rank]
         self.receive = {int(q): self.heard[whose == q] for q in np.unique(whose) if q != rank}
         readers = owner[np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))]
         away = (owner[W.indices] == rank) & (readers != rank)
@@ -43,57 +40,44 @@ class Plan:
             int(q): np.unique(W.indices[away & (readers == q)]).astype(np.intp)
             for q in np.unique(readers[away])
         }
-        self.export = np.unique(np.concatenate([*self.send.values(), np.empty(0, np.intp)]))
+        self.own = _rows(self.heard, self.ids)
         self.channels: dict[tuple[int, ...], Channel] = {}
 
 
 class Channel:
-    """Buffers and requests of a plan for blocks of certain widths. A message holds all blocks of its agents.
+    """Buffer and requests of a plan for blocks of certain widths.
 
-    Agents with consecutive indices travel in one message: with 16 agents per rank it takes half the time of
-    16 messages up to 50 kB each, and the same time beyond.
+    The buffer holds all blocks of the agents heard side by side, a row for each agent: own rows are sent from
+    where they are, others' rows received where they belong. Agents with consecutive indices travel in one
+    message: with 16 agents per rank it takes half the time of 16 messages up to 50 kB each, and the same time
+    beyond.
     """
 
-    def __init__(self, plan: Plan, widths: tuple[int, ...], comm: Any, buffers: Buffers) -> None:
-        total = sum(widths)
+    def __init__(self, plan: Plan, widths: tuple[int, ...], comm: Any, buffer: Array) -> None:
         ends = np.cumsum(widths)
         self.columns = [slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True)]
-        self.outbox = buffers.take("out", 0, len(plan.export), total)
-        self.inbox = buffers.take("in", 0, len(plan.foreign), total)
-        self.heard = [buffers.take("heard", k, len(plan.heard), width) for k, width in enumerate(widths)]
-        self.packing = _pieces(np.searchsorted(plan.ids, plan.export))
-        self.own = _pieces(np.searchsorted(plan.heard, plan.ids))
-        self.unpacking = _pieces(np.searchsorted(plan.heard, plan.foreign))
-        self.sources: list[tuple[int, Ids]] = []
+        self.buffer, self.own = buffer, plan.own
         self.receives, self.sends = [], []
+        self.sources: list[tuple[int, Ids]] = []
         for rank, agents in plan.receive.items():
-            for run in _runs(agents, total):
-                rows = _slice(np.searchsorted(plan.foreign, run))
-                self.receives.append(comm.Recv_init(self.inbox[rows], rank, TAG))
+            for run in _runs(agents, buffer.shape[1]):
+                self.receives.append(comm.Recv_init(buffer[_rows(plan.heard, run)], rank, TAG))
                 self.sources.append((rank, run))
         for rank, agents in plan.send.items():
-            for run in _runs(agents, total):
-                rows = _slice(np.searchsorted(plan.export, run))
-                self.sends.append(comm.Send_init(self.outbox[rows], rank, TAG))
+            for run in _runs(agents, buffer.shape[1]):
+                self.sends.append(comm.Send_init(buffer[_rows(plan.heard, run)], rank, TAG))
         self.requests = [*self.receives, *self.sends]
 
-    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch) -> list[Array]:
+    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch) -> Array:
         """One round."""
         MPI.Prequest.Startall(self.receives)
         for block, columns in zip(blocks, self.columns, strict=True):
-            for here, there in self.packing:
-                self.outbox[here, columns] = block[there]
+            self.buffer[self.own, columns] = block
         MPI.Prequest.Startall(self.sends)
-        for block, heard in zip(blocks, self.heard, strict=True):
-            for here, there in self.own:
-                heard[there] = block[here]
         watch.begin(self.missing)
         MPI.Request.Waitall(self.requests)
         watch.end()
-        for columns, heard in zip(self.columns, self.heard, strict=True):
-            for here, there in self.unpacking:
-                heard[there] = self.inbox[here, columns]
-        return self.heard
+        return self.buffer
 
     def missing(self) -> str:
         """Whose messages have not come: asked by the watch while the rank waits."""
@@ -111,27 +95,13 @@ class Channel:
             request.Free()
 
 
-class Buffers:
-    """Memory for messages, used again from round to round: fresh memory costs more than the copy into it."""
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[str, int, int], Array] = {}
-
-    def take(self, name: str, number: int, rows: int, width: int) -> Array:
-        """At least so many rows; channels of different rounds share them, one at a time."""
-        key = (name, number, width)
-        if key not in self.held or len(self.held[key]) < rows:
-            self.held[key] = np.empty((rows, width))
-        return self.held[key][:rows]
-
-
 class Neighbours:
     """Exchange between ranks (`destiny.engines.base.Exchange`)."""
 
     def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch) -> None:
         self.MPI, self.comm, self.owner, self.watch = MPI, comm, owner, watch
         self.plans: dict[int, Plan] = {}
-        self.buffers = Buffers()
+        self.buffers: dict[int, Array] = {}
 
     def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
         """The rows of the agents hosted here, with a column for every agent they hear."""
@@ -149,8 +119,15 @@ class Neighbours:
         widths = tuple(block.shape[1] for block in blocks)
         channels = self.plan.channels
         if widths not in channels:
-            channels[widths] = Channel(self.plan, widths, self.comm, self.buffers)
-        return channels[widths].swap(blocks, self.MPI, self.watch)
+            buffer = self.buffer(len(self.plan.heard), sum(widths))
+            channels[widths] = Channel(self.plan, widths, self.comm, buffer)
+        return [channels[widths].swap(blocks, self.MPI, self.watch)]
+
+    def buffer(self, rows: int, width: int) -> Array:
+        """Memory used again from round to round: fresh memory costs more than a copy into it."""
+        if width not in self.buffers or len(self.buffers[width]) < rows:
+            self.buffers[width] = np.empty((rows, width))
+        return self.buffers[width][:rows]
 
     def forget(self, key: int) -> None:
         """Let go of a plan."""
@@ -170,13 +147,8 @@ def _runs(agents: Ids, width: int) -> list[Ids]:
     return [run[k : k + longest] for run in runs for k in range(0, len(run), longest)]
 
 
-def _pieces(places: Ids) -> list[tuple[slice, slice | Ids]]:
-    """Rows k of one array that are rows ``places[k]`` of another, as pairs of slices where those are few."""
-    cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
-    if len(cuts) > SLICES:
-        return [(slice(None), places)]
-    return [(slice(a, b), _slice(places[a:b])) for a, b in itertools.pairwise(cuts) if b > a]
-
-
-def _slice(places: Ids) -> slice:
-    return slice(int(places[0]), int(places[-1]) + 1)
+def _rows(among: Ids, agents: Ids) -> slice | Ids:
+    """Where some agents are among others, as a slice if they lie side by side."""
+    places = np.searchsorted(among, agents)
+    side_by_side = len(places) > 0 and places[-1] - places[0] == len(places) - 1
+    return slice(int(places[0]), int(places[-1]) + 1) if side_by_side else places

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from destiny import checkpoint as checkpoints
 from destiny import checkpoint_sets as sets
@@ -110,9 +110,8 @@ class MpiTeam:
         self.ids = np.flatnonzero(owner == ranks.rank)
         self.counts = np.bincount(owner, minlength=ranks.size)
         self.order = np.argsort(owner, kind="stable")  # agents as the ranks send them
-        self.blas = ThreadpoolController()
-        with self.blas.limit(limits=1):
-            hosted = problem.host(self.ids.tolist())
+        self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
+        hosted = problem.host(self.ids.tolist())
         self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch)
         self.agents = HostedAgents(self.ids.tolist(), hosted, network, self.exchange)
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
@@ -138,9 +137,9 @@ class MpiTeam:
         self.traffic.rounds, self.traffic.scalars = rounds, scalars
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
-        """Run the task for the agents of this rank, with one BLAS thread."""
+        """Run the task for the agents of this rank."""
         try:
-            with self.blas.limit(limits=1), np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 return [task(parts[0], self.agents)]
         except SystemExit as error:  # the others are waiting: whatever the code, the job cannot go on
             guard.remember(error.code or 1)
@@ -285,8 +284,9 @@ class MpiTeam:
         checkpoints.prune(folder, self.told(keep), self.ids)
 
     def close(self) -> None:
-        """Give the requests back."""
+        """Give requests and threads back."""
         self.exchange.close()
+        self.limit.restore_original_limits()
 
 
 class Joined:
