@@ -127,7 +127,6 @@ def main(repeats: int = 5) -> None:
     report("step on 2 ranks", step[2] / best["local", 0, "step"], 0.65, "one process, one thread")
     report("step on 4 ranks", step[4] / step[2], 1.3, "2 ranks")
     report("step on 8 ranks", step[8] / step[2], 2, "2 ranks")
-    report("16 agents a rank, 2 ranks", best["weak", 2, "step"] / best["weak", 1, "step"], 1.3, "1 rank")
     told = best["exchange", 2, "engine"] / best["exchange", 2, "by hand"]
     report("exchange alone, 2 ranks x 16 agents", told, 1.3, "persistent requests by hand")
 
