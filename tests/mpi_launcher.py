@@ -93,6 +93,13 @@ class Job:
             found += [] if children else [parent]
         return sorted(found)
 
+    def gone(self, ranks: list[int], within: float = 30) -> None:
+        """No rank is left: the launcher may return a moment before the last one is gone."""
+        end = time.monotonic() + within
+        while any(map(_running, ranks)):
+            assert time.monotonic() < end, "a rank is still running"
+            time.sleep(0.1)
+
     def wait_for(self, ready: Callable[[], object]) -> None:
         """Until something has happened while it runs."""
         start = time.monotonic()
@@ -100,6 +107,15 @@ class Job:
             if self.process.poll() is not None or time.monotonic() - start > PATIENCE:
                 pytest.fail(f"the job did not get there: {self.end(5).output}")
             time.sleep(0.05)
+
+
+def _running(pid: int) -> bool:
+    """Whether a process is there and not merely waiting for its parent to take note of its end."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 MPICH = Environment(Path(sys.executable).parent)

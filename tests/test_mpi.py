@@ -131,7 +131,8 @@ def test_data_stay_where_they_are(two_places):
     assert written == sets | {*output.FILES, "destiny/history.csv", "destiny/solution.npz"}
 
 
-def test_two_hosts_have_the_same_bits(two_places):
+@pytest.fixture
+def hosts(two_places):
     """Two network namespaces joined by a cable: TCP between them, no shared memory, no shared data."""
     mpi = need(MPICH)
     need_hosts()
@@ -141,16 +142,29 @@ def test_two_hosts_have_the_same_bits(two_places):
         '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\n'
         'case $host in 10.77.0.1) at=destiny-a;; *) at=destiny-b;; esac\nexec ip netns exec $at sh -c "$*"\n'
     )
-    ssh.chmod(0o755)
     start = two_places / "start"  # each host looks into its own folder
     start.write_text(
-        '#!/bin/sh\ncase $(ip -o -4 addr show) in *10.77.0.1*) at=here;; *) at=there;; esac\n'
-        f'exec {mpi.bin}/destiny run {two_places}/$at/e.toml --out {two_places}/out\n'
-    )  # fmt: skip
-    start.chmod(0o755)
+        "#!/bin/sh\ncase $(ip -o -4 addr show) in *10.77.0.1*) at=here;; *) at=there;; esac\n"
+        f'exec {mpi.bin}/destiny run {two_places}/$at/e.toml --out {two_places}/out "$@"\n'
+    )
+    for script in (ssh, start):
+        script.chmod(0o755)
 
-    def ip(words):
-        subprocess.run(["ip", *words.split()], check=True)
+    def begin(*options):
+        words = [
+            "-launcher",
+            "ssh",
+            "-launcher-exec",
+            ssh,
+            "-hosts",
+            ",".join(spaces),
+            "-ppn",
+            "1",
+            "-n",
+            "2",
+        ]
+        command = ["ip", "netns", "exec", "destiny-a", mpi.bin / "mpiexec", *words, start, *options]
+        return mpi.start([*map(str, command)], env=mpi.environ(MPIR_CVAR_NOLOCAL="1", UCX_TLS="tcp"))
 
     try:
         for space in spaces.values():
@@ -160,14 +174,33 @@ def test_two_hosts_have_the_same_bits(two_places):
             ip(f"-n {space} addr add {address}/24 dev {cable}")
             for device in (cable, "lo"):
                 ip(f"-n {space} link set {device} up")
-        hosts = ["-launcher", "ssh", "-launcher-exec", ssh, "-hosts", ",".join(spaces), "-ppn", "1"]
-        command = [mpi.bin / "mpiexec", *hosts, "-n", "2", start]
-        tcp = mpi.environ(MPIR_CVAR_NOLOCAL="1", UCX_TLS="tcp")
-        job = mpi.run(["ip", "netns", "exec", "destiny-a", *map(str, command)], env=tcp)
+        yield begin
     finally:
         for space in spaces.values():
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+
+def ip(words):
+    subprocess.run(["ip", *words.split()], check=True)
+
+
+def test_two_hosts_have_the_same_bits_and_end_when_the_cable_is_cut(hosts, two_places):
+    mpi = need(MPICH)
+    job = hosts().end()
     assert job.code == 0, job.output
     alone = [mpi.bin / "destiny", "run", two_places / "all" / "e.toml", "--out", two_places / "alone"]
     subprocess.run(alone, check=True, capture_output=True, env=mpi.environ())
     same_files(two_places / "out", two_places / "alone")
+
+    for place in ("here", "there"):
+        endless = EXPERIMENT.replace("rounds = 100", "rounds = 10000000\ntolerance = 0")
+        (two_places / place / "e.toml").write_text(endless)
+    job = hosts("--resume", "--deadline", "4")
+    last = two_places / "out" / "destiny" / "checkpoints" / "checkpoint-000000120" / "run.npz"
+    job.wait_for(last.exists)
+    ranks = job.ranks()
+    ip("-n destiny-a link set destiny-va down")
+    job.end()
+    assert job.code == 75, job.output
+    assert "rank 0 has waited 4 s for" in job.output
+    job.gone(ranks)  # on both sides of the cut
