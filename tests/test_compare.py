@@ -1,5 +1,6 @@
 """Several methods side by side: the table, its marks, who is skipped and why, and `destiny compare`."""
 
+import io
 import json
 import re
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 import destiny
-from destiny.algorithms import ADSA, DGD, DRGTA, DeEPCA
+from destiny.algorithms import ADSA, DGD, DRGTA, PLAM, DeEPCA, WenYin
 from destiny.compare import best, labelled
 from tests.conftest import small_problem
 
@@ -76,9 +77,49 @@ def test_labels_of_a_sequence_are_kinds_told_apart():
     assert list(labelled([DeEPCA(), DeEPCA(rounds=3), DGD()])) == ["deepca", "deepca 2", "dgd"]
 
 
-def test_options_of_single_runs_are_refused(network):
-    with pytest.raises(destiny.SettingsError, match="compare has no option checkpoint, resume"):
-        destiny.compare(small_problem("pca"), network, [DGD()], checkpoint="x", resume=True)
+@pytest.mark.parametrize(
+    ("methods", "options", "sentence"),
+    [
+        ([DGD()], {"checkpoint": "x", "resume": True}, "compare has no option checkpoint, resume; it takes"),
+        ([DGD()], {"roundz": 30}, "compare has no option roundz"),
+        ([], {}, "methods must be some algorithms"),
+        (DGD(), {}, "methods must be some algorithms, in a list or by label; found DGD"),
+        ({1: DGD()}, {}, "labels of methods must be text; found 1"),
+    ],
+)
+def test_arguments_are_checked(network, methods, options, sentence):
+    with pytest.raises(destiny.SettingsError, match=sentence):
+        destiny.compare(small_problem("pca"), network, methods, **options)
+
+
+def test_what_cannot_stop_by_itself_is_skipped(network):
+    found = destiny.compare(
+        small_problem("pca"), network, [destiny.Destiny(), DeEPCA()], decentralised=True, rounds=300
+    )
+    assert list(found.results) == ["destiny"]
+    assert "no local residual" in found.skipped["deepca"]
+
+
+def test_methods_for_one_agent_are_told_apart_by_their_steps():
+    problem = small_problem("pca", agents=1)
+    found = destiny.compare(problem, destiny.networks.complete(1), [PLAM(), WenYin()], rounds=500)
+    steps = {label: r.steps for label, r in found.results.items()}
+    assert best(found.results)["steps"] == {min(steps, key=steps.get)}
+    assert "scalars" not in str(found)
+
+
+def test_where_all_are_equal_none_is_marked(network):
+    found = destiny.compare(small_problem("pca"), network, [DRGTA(), DeEPCA()], rounds=800)
+    assert all(r.converged for r in found.results.values())
+    assert best(found.results)["feasi-\nbility"] == set()  # both at rounding errors
+
+
+def test_long_labels_are_never_cut(network, tmp_path):
+    text = FILE.format(kind="pca", extra="xi = 0.7").replace(
+        'kind = "destiny"', 'kind = "destiny"\nlabel = "experiment number one, with a long name"'
+    )
+    (tmp_path / "file.toml").write_text(text)
+    assert "experiment number one, with a long name " in command("compare", tmp_path / "file.toml").stdout
 
 
 def test_a_picture_is_drawn(network, tmp_path):
@@ -126,9 +167,9 @@ def test_the_table_fits_a_terminal_of_80_columns(network):
     from destiny.compare import table
 
     found = destiny.compare(small_problem("pca"), network, {"twelve chars": DGD(), "b": DeEPCA()}, rounds=60)
-    console = Console(width=80, record=True, quiet=True)
+    console = Console(width=80, file=io.StringIO())
     console.print(table(found.results))
-    lines = console.export_text().rstrip().splitlines()
+    lines = console.file.getvalue().rstrip().splitlines()
     assert len(lines) == 4
     assert all(len(line) <= 80 for line in lines)
     assert lines[2].startswith("twelve chars")

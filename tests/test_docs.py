@@ -38,6 +38,29 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def test_the_method_of_contributing_passes_the_tests_it_will_be_put_under(tmp_path):
+    from tests import test_methods as conformance
+
+    (code, *_) = BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text())
+    names: dict[str, object] = {"__name__": "contributed"}
+    exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+    method = names["Descent"]
+    for test in (
+        conformance.test_settings_and_states_are_frozen_and_a_step_is_pure,
+        conformance.test_only_gradients_and_mixing_are_used,
+        conformance.test_relabelling_the_agents_permutes_the_rows,
+        conformance.test_equal_agents_walk_the_path_of_one_of_them,
+        conformance.test_inexact_methods_stall_with_a_constant_step_and_say_so,
+        conformance.test_multiplying_the_data_changes_nothing_by_default,
+        conformance.test_a_step_far_too_long_ends_in_words,
+        conformance.test_a_method_made_for_other_problems_refuses_naming_both,
+    ):
+        test(method)
+    conformance.test_resuming_gives_the_bits_of_a_run_never_stopped(method, tmp_path)
+    for auto in (False, True):
+        conformance.test_rounds_and_scalars_are_those_it_states(method, auto)
+
+
 def test_the_page_of_methods_is_what_the_code_says():
     spec = importlib.util.spec_from_file_location("methods_page", ROOT / "docs" / "methods.py")
     module = importlib.util.module_from_spec(spec)

@@ -11,7 +11,7 @@ import pytest
 
 import destiny
 from destiny import experiment, stiefel
-from destiny.algorithms import ADMMPCA, KINDS, METHODS, DeEPCA
+from destiny.algorithms import ADMMPCA, DRGTA, KINDS, METHODS, DeEPCA
 from destiny.checkpoint import flatten
 from destiny.engines import Local
 from destiny.steps import Constant, Lipschitz
@@ -114,7 +114,9 @@ def test_rounds_and_scalars_are_those_it_states(method, auto):
         sent = (after.scalars - before.scalars) / (rounds * 2 * len(network.edges))
         # Agents that even out their step or rho send it along: one number beside the matrices.
         evens = auto and (isinstance(algorithm, ADMMPCA) or getattr(algorithm, "rules", ()) != ())
-        assert sent == method.about.sends * n * p + evens
+        # And where steps are not averaged, neighbours are told the curvature an agent has seen.
+        heeds = auto and isinstance(algorithm, DRGTA)
+        assert sent == method.about.sends * n * p + evens + heeds
         before = after
     moments.close()
 
@@ -209,7 +211,10 @@ def test_exact_methods_for_any_f_converge_on_the_other_problems(method, kind):
 def test_inexact_methods_stall_with_a_constant_step_and_say_so(method):
     problem, network = home(method)
     assert "nexact" in (inspect.getdoc(method) or "") or "bias" in (inspect.getdoc(method) or "")
-    algorithm = dataclasses.replace(method(), step_size=Lipschitz(0.1))
+    rule = (
+        {"step_size": Lipschitz(0.1)} if "step_size" in {f.name for f in dataclasses.fields(method)} else {}
+    )
+    algorithm = method(**rule)
     result = destiny.solve(problem, network, algorithm, rounds=4000, tolerance=1e-10, every=100)
     assert not result.converged
     worst = np.maximum(result.history["stationarity"], result.history["consensus"])
@@ -219,7 +224,7 @@ def test_inexact_methods_stall_with_a_constant_step_and_say_so(method):
 
 @together
 def test_multiplying_the_data_changes_nothing_by_default(method):
-    for factor in (1e-3, 1e3):
+    for factor in (1e-6, 1e3):
         states = [
             run(
                 destiny.problems.PCA(silos_of("pca", 6), 3, scale=scale),
@@ -324,3 +329,57 @@ def test_accelerated_mixing_takes_lambda_from_the_network(mixing):
     assert (
         destiny.solve(problem, changing, DeEPCA(rounds=8, mixing=mixing, lambda_=0.9), rounds=40).steps == 5
     )
+
+
+ANY_F_EXACT = [m for m in EXACT if m.about.problem is None]
+
+
+SETTINGS = [(m, name) for m in ANY_F_EXACT for name in ("complete", "empty agents on a ring")]
+SETTINGS += [(m, "several rounds") for m in ANY_F_EXACT if m.about.rounds == "rounds"]
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [pytest.param(m, name, id=f"{m.kind}-{name}") for m, name in SETTINGS]
+)
+def test_defaults_hold_on_easy_and_on_uneven_networks(method, name):
+    A = np.random.default_rng(0).standard_normal((12, 96)) * 0.7 ** np.arange(12)[:, None]
+    silos = np.split(A, 8, axis=1)
+    network, options = destiny.networks.complete(8), {}
+    if name == "empty agents on a ring":
+        silos = [A[:, :40], A[:, :0], A[:, 40:41], A[:, 41:80], A[:, :0], A[:, :0], A[:, 80:], A[:, :0]]
+        network = destiny.networks.ring(8)
+    if name == "several rounds":
+        options = {"rounds": 10}
+    result = destiny.solve(destiny.problems.PCA(silos, 2), network, method(**options), rounds=12_000)
+    assert result.converged, result
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: KINDS["dgd"](order="x"), "order must be adapt or combine; found 'x'"),
+        (lambda: KINDS["destiny"](watch="no"), "watch must be true or false; found 'no'"),
+        (lambda: KINDS["drgta"](alpha=2.0), r"alpha must be in \(0, 1\]; found 2.0"),
+        (lambda: KINDS["drsgd"](alpha=0.0), r"alpha must be in \(0, 1\]"),
+        (lambda: KINDS["drgta"](rounds=0), "rounds must be a whole number of at least 1; found 0"),
+        (lambda: KINDS["deepca"](mixing="fast"), "mixing must be one of plain, chebyshev, fastmix"),
+        (lambda: KINDS["dprgt"](retraction="svd"), "retraction must be polar or qr"),
+        (
+            lambda: KINDS["extra"](step_size=destiny.steps.BB()),
+            "step size must be one of constant, lipschitz",
+        ),
+        (lambda: KINDS["adsa"](step_size=destiny.steps.PlainBB()), "step size must be one of constant"),
+        (lambda: KINDS["extra"](direction="sanger"), "direction must be one of h, expen, plam, landing"),
+        (lambda: KINDS["admm-pca"](rho=-1), 'rho must be "auto" or a positive number; found -1'),
+        (lambda: Lipschitz(gap=0), "gap must be a positive number"),
+    ],
+)
+def test_settings_are_checked(make, sentence):
+    with pytest.raises(destiny.SettingsError, match=sentence):
+        make()
+
+
+def test_a_step_that_does_not_fit_the_rounds_left_is_not_taken():
+    problem, network = small_problem("pca"), destiny.networks.ring(6)
+    result = destiny.solve(problem, network, DeEPCA(rounds=50), rounds=20)
+    assert (result.steps, result.reason) == (0, "out of rounds: 0 of 20 used")

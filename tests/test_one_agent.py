@@ -59,8 +59,10 @@ def run(problem, method, tolerance=1e-8, steps=600, **options):
     """The first moment at which all measures are below the tolerance, and its measures."""
     for moment in destiny.iterate(problem, NETWORK, method, **options):
         if moment.step == 0:
-            start = metrics.reference(moment.team, moment.X)
-        found = metrics.measure(moment.team, moment.X, start)
+            start = metrics.reference(moment.team, moment.X.mean(axis=0))
+        mean = moment.X.mean(axis=0)
+        spread = metrics.Spread(mean, metrics.Spread.numbers(moment.X, mean))
+        found = metrics.measure(moment.team, spread, start)
         if found.worst <= tolerance or moment.step == steps:
             return moment, found
     raise AssertionError("iterate never ends by itself")

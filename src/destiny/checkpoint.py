@@ -1,38 +1,52 @@
-"""Save and load a run exactly: plain arrays in one .npz file, written aside and renamed, two kept."""
+"""Save and load a run exactly: plain arrays in one .npz file or in one per agent, two checkpoints kept."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import zipfile
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny import checkpoint_sets as sets
+from destiny import npz
 from destiny.errors import CheckpointError
 from destiny.types import Array, Topology
 
-FORMAT = 1  # raised when the layout of the file changes
-# What NumPy and zipfile raise on a file with bits flipped anywhere: data, header or directory.
-DAMAGE = (
-    OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
-)  # fmt: skip
-FACTS = ("format", "step", "round", "scalars", "seconds", "asked", "agreed", "cost")
+FACTS = ("step", "round", "scalars", "seconds", "asked", "agreed", "cost")
+ARRAYS = ("array/history", "array/values")
 KEPT = 2  # the newest may be damaged by a crash of the machine; the one before is then still there
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds: the state's arrays by name, further arrays, and facts."""
+    """What a checkpoint holds: the state's arrays by name, further arrays, and facts.
+
+    ``ids`` are the agents on axis 0 of the state's arrays; None stands for all.
+    """
 
     state: dict[str, Array]
     arrays: dict[str, Array]
     facts: dict[str, Any]
     path: Path | None = None
+    ids: NDArray[np.intp] | None = None
+
+    def of(self, ids: NDArray[np.intp]) -> Saved:
+        """The same checkpoint for some of its agents only."""
+        held = len(self.values) if self.ids is None else len(self.ids)
+        rows = ids if self.ids is None else np.searchsorted(self.ids, ids)
+        for name, array in self.state.items():
+            if array.ndim == 0 or len(array) != held:
+                raise self.refuse(f"is damaged: {name} has shape {array.shape}, expected {held} agents")
+        return replace(self, state={name: array[rows] for name, array in self.state.items()}, ids=ids)
+
+    @property
+    def values(self) -> Array:
+        """The agents' objectives at the start, ``(d,)``."""
+        return self.arrays["values"]
 
     def refuse(self, why: str) -> CheckpointError:
         """The error to raise when this checkpoint cannot be used."""
@@ -71,60 +85,52 @@ def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
 
 def save(folder: Path, saved: Saved) -> Path:
     """Write ``checkpoint-STEP.npz`` so that a crash at any moment leaves the last good one."""
-    path = folder / f"checkpoint-{saved.facts['step']:09d}.npz"
-    aside = path.with_suffix(".tmp")
-    facts = json.dumps(saved.facts | {"format": FORMAT})
-    arrays: dict[str, NDArray[Any]] = {
-        "facts": np.frombuffer(facts.encode(), dtype=np.uint8),
-        **{f"state/{k}": v for k, v in saved.state.items()},
-        **{f"array/{k}": v for k, v in saved.arrays.items()},
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError as error:
-        if folder.is_dir():
-            aside.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"could not write {path}: {error.strerror or error}; the one before is kept"
-        ) from error
-    for old in sorted(folder.glob("checkpoint-*.npz"))[:-KEPT]:
-        old.unlink(missing_ok=True)
+    path = place(folder, saved.facts["step"]).with_suffix(".npz")
+    arrays = {f"state/{k}": v for k, v in saved.state.items()} | run_arrays(saved)
+    npz.write({path: (arrays, saved.facts)})
+    prune(folder, kept(folder, saved.facts["step"]))
     return path
 
 
 def load(path: Path) -> Saved:
-    """Read one checkpoint; anything but a whole, plain file is refused in a sentence."""
-    try:
-        # Opened here, so that it is closed even where NumPy gives up in the middle.
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}  # reading checks every member's CRC
-        facts = json.loads(arrays.pop("facts").tobytes().decode())
-        if not set(FACTS) <= set(facts) or not {"array/history", "array/values"} <= set(arrays):
-            raise ValueError("parts are missing")
-        if any(array.dtype != np.float64 for array in arrays.values()):
-            raise ValueError("arrays of another type")
-    except DAMAGE as error:
-        raise CheckpointError(f"{path} is damaged or not a checkpoint ({type(error).__name__})") from error
-    if facts.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path} has format {facts.get('format')}, expected {FORMAT}: made by another version"
-        )
-    pick = {
-        kind: {k.removeprefix(kind): v for k, v in arrays.items() if k.startswith(kind)}
+    """Read one checkpoint, a file or a set of files; anything but a whole, plain one is refused."""
+    if path.is_dir():
+        saved = load_run(path)
+        state = sets.load_agents(path, saved.facts["step"], range(len(saved.values)))
+        return replace(saved, state=state, ids=None)
+    return _saved(*npz.read(path, FACTS, ARRAYS), path)
+
+
+def load_run(path: Path) -> Saved:
+    """What a set of files holds of the run as a whole, without any agent's state."""
+    saved = _saved(*npz.read(path / sets.RUN, FACTS, ARRAYS), path)
+    return replace(saved, ids=np.empty(0, dtype=np.intp))
+
+
+def run_arrays(saved: Saved) -> dict[str, Array]:
+    """What concerns the run as a whole, by its name in a file."""
+    return {f"array/{k}": v for k, v in saved.arrays.items()}
+
+
+def _saved(arrays: dict[str, Array], facts: dict[str, Any], path: Path) -> Saved:
+    state, further = (
+        {k.removeprefix(kind): v for k, v in arrays.items() if k.startswith(kind)}
         for kind in ("state/", "array/")
-    }
-    return Saved(pick["state/"], pick["array/"], facts, path)
+    )
+    return Saved(state, further, facts, path)
+
+
+def found(folder: Path) -> list[Path]:
+    """Finished checkpoints of a folder, newest first."""
+    files = [p for p in folder.glob("checkpoint-*.npz") if not p.is_dir()]
+    finished = [p.parent for p in folder.glob(f"checkpoint-*/{sets.RUN}")]
+    return sorted([*files, *finished], key=lambda p: p.stem, reverse=True)
 
 
 def newest(folder: Path) -> tuple[Saved | None, list[str]]:
     """The newest whole checkpoint of a folder, and a sentence about each damaged one passed over."""
     told: list[str] = []
-    paths = sorted(folder.glob("checkpoint-*.npz"), reverse=True)
+    paths = found(folder)
     for path in paths:
         try:
             return load(path), told
@@ -133,6 +139,24 @@ def newest(folder: Path) -> tuple[Saved | None, list[str]]:
     if paths:
         raise CheckpointError(f"no checkpoint in {folder} can be read: {told[0]}")
     return None, told
+
+
+def place(folder: Path, step: int) -> Path:
+    """Where the set of a step lives; with .npz, its file."""
+    return folder / f"checkpoint-{step:09d}"
+
+
+def kept(folder: Path, step: int) -> list[str]:
+    """Names of the checkpoints to keep: that of this step and the one before; newer ones are left-overs."""
+    return [p.stem for p in found(folder) if p.stem <= place(folder, step).name][:KEPT]
+
+
+def prune(folder: Path, keep: Sequence[str], ids: Iterable[int] | None = None) -> None:
+    """Delete all other checkpoints; of agents in several processes, each process its own agents' files."""
+    for name in {p.stem for p in folder.glob("checkpoint-*") if p.suffix in ("", ".npz")} - set(keep):
+        npz.remove([folder / f"{name}.npz"])
+        if (folder / name).is_dir():
+            sets.remove(folder / name, ids)
 
 
 def network_digest(network: Topology) -> str:

@@ -9,11 +9,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from threadpoolctl import threadpool_limits
 
 import destiny
-from destiny import experiment, networks, output
+from destiny import engines, experiment, networks, output
 from destiny.compare import reasons, table
-from destiny.engines import Local
+from destiny.engines.mpi import DEADLINE
+from destiny.engines.mpi_guard import guard
 from destiny.errors import DestinyError, MismatchError, SettingsError
 from destiny.result import Result
 from destiny.run import Run, prepare
@@ -40,6 +42,10 @@ def common(
 FILE = Annotated[Path, typer.Argument(help="The experiment, a TOML file (docs/experiment-files.md).")]
 RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints in --out.")]
 THREADS = Annotated[int | None, typer.Option(help="Worker threads; the answer is the same.")]
+ENGINE = Annotated[str | None, typer.Option(help="local or mpi; by default mpi under mpiexec or srun.")]
+WAIT = Annotated[
+    float, typer.Option(help="mpi: seconds to wait for other ranks before giving up; 0 = for ever.")
+]
 
 
 @app.command()
@@ -48,9 +54,11 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder for the results; made if need be.")],
     resume: RESUME = False,
     threads: THREADS = None,
+    engine: ENGINE = None,
+    deadline: WAIT = DEADLINE,
 ) -> None:
     """Run the algorithms of an experiment file and write what came of them."""
-    carry_out(experiment.read(file), out, resume, threads, skip=False)
+    carry_out(file, out, resume, threads, engine, deadline, skip=False)
 
 
 @app.command()
@@ -61,20 +69,44 @@ def compare(
     ] = None,
     resume: RESUME = False,
     threads: THREADS = None,
+    engine: ENGINE = None,
+    deadline: WAIT = DEADLINE,
 ) -> None:
     """Run the algorithms of an experiment file side by side; skip those made for other problems."""
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder to continue from")
-    carry_out(experiment.read(file), out, resume, threads, skip=True)
+    carry_out(file, out, resume, threads, engine, deadline, skip=True)
 
 
 def carry_out(
-    asked: experiment.Experiment, out: Path | None, resume: bool, threads: int | None, skip: bool
+    file: Path, out: Path | None, resume: bool, threads: int | None, engine: str | None, deadline: float,
+    skip: bool,
+) -> None:  # fmt: skip
+    """Read the file and run it where it should run."""
+    where = engines.chosen(engine)
+    if where == "mpi":
+        engines.mpi(deadline=deadline)  # first of all: from here on one rank's failure ends the job
+    with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
+        asked = experiment.read(file)
+        if where == "mpi":
+            spread = {key.replace("-", "_"): value for key, value in asked.mpi.items()}
+            execute(asked, engines.mpi(**spread, deadline=deadline), out, resume, skip)
+        else:
+            workers = threads if threads is not None else asked.threads
+            execute(asked, engines.local(workers), out, resume, skip)
+
+
+def execute(
+    asked: experiment.Experiment, engine: engines.Engine, out: Path | None, resume: bool, skip: bool
 ) -> None:
-    """Check everything, then run one algorithm after the other, writing each result as it comes."""
-    if out is not None:
-        output.claim(out, asked.algorithms, asked.tables, resume)
-    engine = Local(threads if threads is not None else asked.threads)
+    """Check everything, then run one algorithm after the other, writing each result as it comes.
+
+    Where there are several processes, one of them prints and writes.
+    """
+    engine.same({"experiment": asked.tables, "--resume": resume})
+    writes = out if engine.leader else None
+    if writes is not None:
+        output.claim(writes, asked.algorithms, asked.tables, resume)
     runs: dict[str, Run] = {}
     skipped: dict[str, str] = {}
     save = out is not None and asked.checkpoint > 0
@@ -90,19 +122,28 @@ def carry_out(
                 raise MismatchError(f"{label}: {error}") from error
             skipped[label] = str(error)
     engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
-    if out is not None:
-        output.begin(out, asked.tables)
+    if writes is not None:
+        output.begin(writes, asked.tables)
     results: dict[str, Result] = {}
     for label, ready in runs.items():
         results[label] = ready.go()
-        if out is not None:
-            output.write(out, results)
+        if writes is not None:
+            output.write(writes, results)
         if (name := results[label].interrupted) is not None:
-            warn(f"{label}: {results[label].reason}{'; continue with --resume' if save else ''}")
+            if engine.leader:
+                warn(f"{label}: {results[label].reason}{'; continue with --resume' if save else ''}")
+            guard.agreed = True  # all processes leave with this code
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
+    if engine.leader:
+        show(writes, results, skipped)
+
+
+def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) -> None:
+    """The picture, the table and the reasons."""
     if out is not None and results:
         output.picture(out, results, warn)
-    console = Console()
+    # A pipe has no width: nothing is folded or cut there.
+    console = Console() if sys.stdout.isatty() else Console(width=1000)
     console.print(table(results, skipped))
     for line in reasons(results, skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -139,7 +180,7 @@ def network(
 
 def warn(sentence: str) -> None:
     """One line on standard error."""
-    print(f"destiny: {sentence}", file=sys.stderr)
+    print(f"destiny: {guard.name}{sentence}", file=sys.stderr)
 
 
 def main() -> None:
@@ -147,9 +188,11 @@ def main() -> None:
     try:
         app()
     except DestinyError as error:
+        guard.wait_turn()
         warn(" ".join(str(error).split()))
         sys.exit(2)
     except (OSError, MemoryError) as error:
+        guard.wait_turn()
         warn(f"{type(error).__name__}: {error}")
         sys.exit(2)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +19,20 @@ from destiny.result import Result
 from destiny.run import prepare
 from destiny.types import Algorithm, Objective, Problem, Topology
 
-COSTS: dict[str, Callable[[Result], float]] = {
+Column = Callable[[Result], float]
+COSTS: dict[str, Column] = {
     "rounds": lambda r: r.rounds,
     "scalars": lambda r: r.scalars,
     "seconds": lambda r: r.seconds,
 }
-MEASURES: dict[str, Callable[[Result], float]] = {
+ALONE: dict[str, Column] = {"steps": lambda r: r.steps, "seconds": lambda r: r.seconds}  # nothing is sent
+MEASURES: dict[str, Column] = {
     "station-\narity": lambda r: r.measures.stationarity,
     "con-\nsensus": lambda r: r.measures.consensus,
     "feasi-\nbility": lambda r: r.measures.feasibility,
 }
-SHOWN = {"rounds": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.3g}"}
+SHOWN = {"rounds": "{:.0f}", "steps": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.3g}"}
+NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class Comparison:
         convergence({label: r.history for label, r in self.results.items()}, path, x=x)
 
 
+SINGLE = {"problem", "network", "algorithm", "checkpoint", "checkpoint_every", "resume", "label"}
+
+
 def compare(
     problem: Problem | Sequence[Objective],
     network: Topology,
@@ -76,8 +83,11 @@ def compare(
     options
         As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs.
     """
-    if unknown := {"checkpoint", "checkpoint_every", "resume", "label", "algorithm"} & set(options):
-        raise SettingsError(f"compare has no option {', '.join(sorted(unknown))}: use solve for each method")
+    taken = set(inspect.signature(prepare).parameters) - SINGLE
+    if unknown := set(options) - taken:
+        raise SettingsError(
+            f"compare has no option {', '.join(sorted(unknown))}; it takes {', '.join(sorted(taken))}"
+        )
     runs, skipped = {}, {}
     for label, algorithm in labelled(methods).items():
         try:
@@ -94,7 +104,11 @@ def compare(
 
 def labelled(methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]) -> dict[str, Algorithm[Any]]:
     """Methods by label; of a sequence, by kind, numbered where a kind comes twice."""
+    if not isinstance(methods, Mapping | Sequence) or len(methods) == 0:
+        raise SettingsError(f"methods must be some algorithms, in a list or by label; found {methods!r}")
     if isinstance(methods, Mapping):
+        if odd := [label for label in methods if not isinstance(label, str)]:
+            raise SettingsError(f"labels of methods must be text; found {odd[0]!r}")
         return dict(methods)
     found: dict[str, Algorithm[Any]] = {}
     for method in methods:
@@ -107,22 +121,31 @@ def labelled(methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]) -
     return found
 
 
+def costs(results: Mapping[str, Result]) -> dict[str, Column]:
+    """What a run costs: rounds, scalars and time, or steps and time where nobody sends anything."""
+    return COSTS if any(r.rounds for r in results.values()) else ALONE
+
+
 def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
-    """The labels to mark in each column: least cost among the converged, least measure among all."""
+    """The labels to mark in each column: the least among the converged (of measures: among all, if none is).
+
+    Where all are equal, none is marked.
+    """
     converged = {label: r for label, r in results.items() if r.converged}
     marks: dict[str, set[str]] = {}
-    for columns, among in ((COSTS, converged), (MEASURES, results)):
+    for columns, among in ((costs(results), converged), (MEASURES, converged or results)):
         for name, value in columns.items():
-            least = min((v for r in among.values() if (v := value(r)) == v), default=None)
-            marks[name] = {label for label, r in among.items() if value(r) == least}
+            found = {label: max(v, NOISE) for label, r in among.items() if (v := value(r)) == v}
+            least = {label for label, v in found.items() if v == min(found.values())}
+            marks[name] = least if len(least) < len(results) else set()
     return marks
 
 
 def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> Table:
     """One row per method, for people; with several methods the best of each column has a star."""
     shown = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    shown.add_column("", no_wrap=True, vertical="bottom")
-    columns = COSTS | MEASURES
+    shown.add_column("", overflow="fold", vertical="bottom")
+    columns = costs(results) | MEASURES
     for name in columns:
         shown.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     shown.add_column("stopped", no_wrap=True, vertical="bottom")
@@ -140,6 +163,10 @@ def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = Non
 
 
 def reasons(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> list[str]:
-    """Why each method stopped, or was not run, a sentence each."""
-    told = [f"{label}: {r.reason}" for label, r in results.items()]
+    """What the table has no room for: why a run ended without converging, notes, why one was skipped."""
+    told = []
+    for label, r in results.items():
+        if not r.converged or len(results) == 1:
+            told.append(f"{label}: {r.reason}")
+        told += [f"{label}: note: {note}" for note in r.notes]
     return told + [f"{label}: skipped, {why}" for label, why in (skipped or {}).items()]

@@ -13,14 +13,17 @@ import numpy as np
 
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.engines.local import LocalTeam
-from destiny.errors import SettingsError, is_whole
+from destiny.engines.base import Engine, Team
+from destiny.errors import MismatchError, SettingsError, is_whole
 from destiny.history import History
 from destiny.interrupt import Interrupt
 from destiny.result import Result
-from destiny.stiefel import polar, transpose
-from destiny.stopping import Progress, Rule, Stop, flooding_time
+from destiny.stiefel import norm, polar, transpose
+from destiny.stopping import Diverged, Progress, Rounds, Rule, Seconds, Stop, Tolerance, flooding_time
 from destiny.types import Algorithm, Array, Problem, Topology
+
+ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
+KNOWN = (*ALIKE, Seconds)
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,11 @@ class Moment:
     scalars: int
     seconds: float
     parts: list[Any]
-    team: LocalTeam
+    team: Team
 
     @cached_property
     def state(self) -> Any:
-        """The algorithm's state, all agents on axis 0."""
+        """The algorithm's state, all agents on axis 0; if they live in several processes, all must look."""
         return self.team.join(self.parts)
 
     @property
@@ -44,6 +47,15 @@ class Moment:
         """The agents' iterates ``(d, n, p)``."""
         X: Array = self.state.X
         return X
+
+    @cached_property
+    def spread(self) -> metrics.Spread:
+        """What the measures ask of the iterates."""
+        stacks = [part.X for part in self.parts]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.team.mean(stacks)
+            table = self.team.each(lambda X, _: metrics.Spread.numbers(X, mean), stacks)
+        return metrics.Spread(mean, self.team.gather(table))
 
 
 class Drive:
@@ -59,18 +71,22 @@ class Drive:
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
         self.rules, self.agree = rules, agree
+        # Rules that look at what is equal in all processes decide alike; for others the leader decides.
+        self.alike = all(type(rule) in ALIKE for rule in rules)
+        self.signal: str | None = None
         self.settings = settings_of(algorithm)
         self.history = History()
         self.measures: metrics.Measures | None = None
         self.start = 0.0
         self.values: Array = np.empty(0)
-        about = getattr(algorithm, "about", None)
-        self.round_before, self.cost = 0, 0 if getattr(about, "rounds", 1) == 0 else 1
+        rounds = getattr(getattr(algorithm, "about", None), "rounds", 1)
+        self.round_before = 0
+        self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
         self.asked: list[int] | None = None  # step of the residuals being flooded, round when all know
         self.agreed: list[Any] | None = None  # tolerance and reason, once the agents have agreed
         self.notes: list[str] = []
         if agree is not None and not hasattr(algorithm, "residual"):
-            raise SettingsError(
+            raise MismatchError(
                 f"{self.settings['kind']} has no local residual, so its agents cannot agree to stop "
                 "by themselves: use decentralised=False"
             )
@@ -86,22 +102,27 @@ class Drive:
             self.cost = moment.round - self.round_before
         seen = Progress(moment.step, moment.round, moment.seconds, self.cost, measures)
         self.round_before = moment.round
-        stop = self.agreement(moment) or self.ruled(seen)
-        if interrupt.name is not None and stop is None:
-            stop = Stop(f"interrupted by {interrupt.name} after step {moment.step}")
+        stop = self.agreement(moment) or self.ruled(seen, moment.team)
+        self.signal = moment.team.noticed(interrupt.name)
+        if self.signal is not None and stop is None:
+            stop = Stop(f"interrupted by {self.signal} after step {moment.step}")
         due = fresh and self.save_every > 0 and moment.step > 0
         due = due and (moment.step % self.save_every == 0 or stop is not None)
-        if self.folder is not None and (due or interrupt.name is not None):
+        if self.folder is not None and (due or self.signal is not None):
             self.save(moment)
         if stop is not None and measures is None:
             seen = replace(seen, measures=self.measure(moment))
-            if interrupt.name is None and not stop.converged:  # the last measurement may know better
-                stop = self.ruled(seen)
+            if self.signal is None and not stop.converged:  # the last measurement may know better
+                stop = self.ruled(seen, moment.team)
         return stop
 
-    def ruled(self, seen: Progress) -> Stop | None:
+    def ruled(self, seen: Progress, team: Team) -> Stop | None:
         """The first rule that ends the run."""
-        return next((stop for rule in self.rules if (stop := rule.check(seen)) is not None), None)
+        stop = next((stop for rule in self.rules if (stop := rule.check(seen)) is not None), None)
+        if self.alike:
+            return stop
+        told = team.told(None if stop is None else [stop.reason, stop.converged])
+        return None if told is None else Stop(*told)
 
     def remembered(self, moment: Moment) -> metrics.Measures | None:
         """The measures of this step if they were taken already."""
@@ -114,9 +135,10 @@ class Drive:
 
     def begin(self, moment: Moment, saved: checkpoints.Saved | None) -> None:
         """The references of the start, from the start itself or from a checkpoint that must match it."""
-        mean = self.X.mean(axis=0)
-        self.values = moment.team.values(mean)
-        self.start = metrics.reference(moment.team, self.X)
+        team = moment.team
+        mean = team.mean(team.split(self.X))
+        self.values = team.values(mean)
+        self.start = metrics.reference(team, mean)
         if saved is None:
             return
         values, rows = saved.arrays["values"], saved.arrays["history"]
@@ -124,18 +146,20 @@ class Drive:
             raise saved.refuse("is damaged: its history has other columns")
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
-        state = moment.state
-        if hasattr(state, "D") and hasattr(state, "H"):
-            gap = float(np.linalg.norm(state.D.mean(axis=0) - state.H.mean(axis=0)))
+        if hasattr(moment.parts[0], "D") and hasattr(moment.parts[0], "H"):
+            D, H = ([getattr(part, name) for part in moment.parts] for name in ("D", "H"))
+            gap = float(norm(team.mean(D) - team.mean(H)))
+            size = float(team.gather([norm(h) for h in H]).mean())
             # Rounding adds up over a run; 1e-8 of the starting gradient is far above it and far below damage.
-            if not gap <= 1e-8 * max(self.start, float(np.linalg.norm(state.H, axis=(1, 2)).mean())):
+            if not gap <= 1e-8 * max(self.start, size):
                 raise saved.refuse(f"is damaged: mean(D) and mean(H) differ by {gap:.1e}")
         self.history = History.from_array(saved.arrays["history"])
         self.asked, self.agreed, self.cost = (saved.facts[name] for name in ("asked", "agreed", "cost"))
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
-        self.measures = metrics.measure(moment.team, moment.X, self.start)
+        measured = metrics.measure(moment.team, moment.spread, self.start)
+        self.measures = metrics.Measures(**moment.team.told(measured.as_dict()))
         self.history.add(
             step=moment.step, round=moment.round, scalars=moment.scalars, seconds=moment.seconds,
             **self.measures.as_dict(),
@@ -160,11 +184,20 @@ class Drive:
                 return Stop(reason, True)
         if self.asked is None and self.agree > 0:
             # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
-            team.set_flood(self.algorithm.residual(moment.state))  # type: ignore[attr-defined]
+            residual: Any = self.algorithm.residual  # type: ignore[attr-defined]
+            team.set_flood(team.each(lambda state, _: residual(state), moment.parts))
             heard = max(1, flooding_time(self.network, moment.round)) if self.cost else 0
             known = moment.round + heard
             self.asked = [moment.step, known]
         return None
+
+    def facts(self) -> dict[str, Any]:
+        """What all processes of a run must have been told alike, beyond `identity`."""
+        return {
+            "measuring": self.every, "checkpoints": [self.folder is not None, self.save_every],
+            "stopping": [repr(rule) if type(rule) in KNOWN else type(rule).__name__ for rule in self.rules],
+            "tolerance of the agents": self.agree,
+        }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be this run's."""
@@ -179,28 +212,29 @@ class Drive:
         assert self.folder is not None
         arrays = {"history": self.history.as_array(), "values": self.values}
         if self.asked is not None:
-            arrays["flood"] = moment.team.flood
+            arrays["flood"] = moment.team.gather([moment.team.flood])
         facts = {
             "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
             "asked": self.asked, "agreed": self.agreed, "cost": self.cost, **self.identity(),
         }  # fmt: skip
-        checkpoints.save(self.folder, checkpoints.Saved(checkpoints.flatten(moment.state), arrays, facts))
+        state = checkpoints.flatten(moment.team.own(moment.parts))
+        moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))
 
     def claim(self) -> None:
         """Refuse a checkpoint folder that cannot be used, or that another run would lose."""
         assert self.folder is not None
         if self.folder.exists() and not self.folder.is_dir():
             raise SettingsError(f"checkpoint must be a folder; {self.folder} is a file")
-        if any(self.folder.glob("checkpoint-*.npz")):
+        if checkpoints.found(self.folder):
             raise SettingsError(
                 f"checkpoint folder {self.folder} holds another run: resume it, or choose another folder"
             )
 
-    def find_saved(self) -> checkpoints.Saved | None:
+    def find_saved(self, engine: Engine) -> checkpoints.Saved | None:
         """The newest checkpoint, if there is one; refused if it is of another run."""
         if self.folder is None:
             raise SettingsError("resume needs a checkpoint folder to look in: give checkpoint")
-        saved, self.notes = checkpoints.newest(self.folder)
+        saved, self.notes = engine.newest(self.folder, len(self.X))
         if saved is not None:
             # Through JSON, as the saved facts went: tuples become lists.
             for name, mine in json.loads(json.dumps(self.identity())).items():
@@ -210,24 +244,24 @@ class Drive:
                     )
         return saved
 
-    def result(self, moment: Moment, stop: Stop, problem: Problem, interrupt: Interrupt) -> Result:
+    def result(self, moment: Moment, stop: Stop, problem: Problem) -> Result:
         """Everything a user may want to know."""
         assert self.measures is not None
-        finite = bool(np.isfinite(moment.X).all())
-        mean = moment.X.mean(axis=0)
+        team, finite, mean = moment.team, moment.spread.finite, moment.spread.mean
         X = polar(mean) if finite else np.full_like(mean, np.nan)
         axes = None
         if finite and getattr(problem, "kind", None) == "pca":
-            axes = rayleigh_ritz(X, moment.team.gradient(X))
+            axes = rayleigh_ritz(X, team.gradient(X))
         notes = list(self.notes)
         if moment.step == 0 and stop.converged:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
         if finite and hasattr(self.algorithm, "remarks"):
             notes += self.algorithm.remarks(moment.state, np.arange(problem.agents))
         return Result(
-            stop.reason, stop.converged, X, moment.X, self.measures, self.history,
+            stop.reason, stop.converged, X, team.collect([part.X for part in moment.parts]),
+            self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
-            axes, notes, interrupt.name, moment.state,
+            axes, notes, self.signal, team.own(moment.parts),
         )  # fmt: skip
 
 

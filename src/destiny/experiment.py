@@ -30,9 +30,18 @@ PROBLEM = {
     "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "targets": str, "p": int,
     "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
-TOP = {"problem": dict, "network": dict, "start": dict, "algorithm": list, "stop": dict, "run": dict}
+TOP = {
+    "problem": dict,
+    "network": dict,
+    "start": dict,
+    "algorithm": list,
+    "stop": dict,
+    "run": dict,
+    "mpi": dict,
+}
 STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
 RUN = {"every": int, "checkpoint": int, "threads": int}
+MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
@@ -51,6 +60,7 @@ class Experiment:
     every: int
     checkpoint: int
     threads: int | None
+    mpi: dict[str, Any]
 
 
 class Once:
@@ -98,6 +108,7 @@ def read(path: str | Path) -> Experiment:
         every=run.get("every", 10),
         checkpoint=run.get("checkpoint", 100),
         threads=run.get("threads"),
+        mpi=check(tables.get("mpi", {}), "[mpi]", MPI),
     )
 
 
@@ -207,6 +218,7 @@ def read_algorithms(tables: list[Any]) -> dict[str, Algorithm[Any]]:
                 f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
                 f"and none of {', '.join(output.FILES)}; found {label!r}"
             )
+        where = f"{where} {label!r}"
         if label in found:
             raise SettingsError(f"{where} label {label!r} is used twice: give each algorithm its own")
         if "step" in rest:

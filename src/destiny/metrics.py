@@ -35,25 +35,54 @@ class Measures:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Spread:
+    """What the measures ask of the agents' iterates: their mean, and a few numbers per agent.
+
+    Attributes
+    ----------
+    mean : ndarray (n, p)
+        Xbar.
+    table : ndarray (d, 3)
+        ``numbers`` of every agent.
+    """
+
+    mean: Array
+    table: Array
+
+    @staticmethod
+    def numbers(X: Array, mean: Array) -> Array:
+        """||X_i - Xbar||_F, ||X_i^T X_i - I||_F and whether X_i is finite, of the agents of a stack."""
+        finite = np.isfinite(X).all(axis=(1, 2))
+        return np.stack([norm(X - mean), violation(X), finite.astype(np.float64)], axis=1)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every iterate is."""
+        return bool(self.table[:, 2].all())
+
+
 def substationarity(observer: Observer, X: Array) -> float:
     """||grad f(Xbar)||_F with grad f(X) = nabla f(X) - X sym(X^T nabla f(X)), not yet relative."""
-    mean = X.mean(axis=0)
-    return float(norm(tangent(mean, observer.gradient(mean))))
+    return _slope(observer, X.mean(axis=0))
 
 
 def substationarity_on_manifold(observer: Observer, X: Array) -> float:
     """The same at polar(Xbar): it does not vanish at Xbar = 0, where opposite agents would look converged."""
-    answer = polar(X.mean(axis=0))
-    return float(norm(tangent(answer, observer.gradient(answer))))
+    return _slope(observer, polar(X.mean(axis=0)))
 
 
-def reference(observer: Observer, X: Array) -> float:
-    """What substationarity is relative to: its value at the start X ``(d, n, p)``.
+def _slope(observer: Observer, X: Array) -> float:
+    """||grad f(X)||_F at one X ``(n, p)``."""
+    return float(norm(tangent(X, observer.gradient(X))))
+
+
+def reference(observer: Observer, mean: Array) -> float:
+    """What substationarity is relative to: its value at the mean ``(n, p)`` of the start.
 
     Where the start is nearly stationary already (an earlier answer; PCA with p = n is everywhere), the size
     of the Euclidean gradient instead: a part of rounding errors would say nothing.
     """
-    mean = X.mean(axis=0)
     gradient = observer.gradient(mean)
     size, start = float(norm(gradient)), float(norm(tangent(mean, gradient)))
     return start if start > 1e-6 * size else size  # a start drawn at random is nowhere near 1e-6
@@ -66,12 +95,17 @@ def relative(value: float, start: float) -> float:
 
 def consensus(X: Array) -> float:
     """sqrt((1/d) sum ||X_i - Xbar||_F^2)."""
-    return float(np.sqrt(np.mean(norm(X - X.mean(axis=0)) ** 2)))
+    return _rms(norm(X - X.mean(axis=0)))
 
 
 def feasibility(X: Array) -> float:
     """sqrt((1/d) sum ||X_i^T X_i - I||_F^2)."""
-    return float(np.sqrt(np.mean(violation(X) ** 2)))
+    return _rms(violation(X))
+
+
+def _rms(values: Array) -> float:
+    """Root of the mean square of the agents' numbers."""
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def objective(observer: Observer, X: Array) -> float:
@@ -106,14 +140,14 @@ def merit(observer: Observer, X: Array, D: Array, beta: float, rho: float) -> fl
     return h + spread + rho * float(np.sum((D - D.mean(axis=0)) ** 2))
 
 
-def measure(observer: Observer, X: Array, start: float) -> Measures:
+def measure(observer: Observer, X: Spread, start: float) -> Measures:
     """All four, with substationarity relative to ``start``; NaN where the iterates are not finite."""
-    if not np.isfinite(X).all():
+    if not X.finite:
         return Measures(*[float("nan")] * 4)
     with np.errstate(over="ignore", invalid="ignore"):
         return Measures(
-            objective(observer, X),
-            relative(substationarity(observer, X), start),
-            consensus(X),
-            feasibility(X),
+            observer.value(polar(X.mean)),
+            relative(_slope(observer, X.mean), start),
+            _rms(X.table[:, 0].copy()),  # in one piece: the sum's bits depend on the layout
+            _rms(X.table[:, 1].copy()),
         )

@@ -15,7 +15,7 @@ from destiny.plots import convergence
 from destiny.result import Result
 
 FILES = ("summary.json", "convergence.png", "experiment.json")
-FREE = ("stop", "run")  # what may change between a run and its continuation
+FREE = ("stop", "run", "mpi")  # what may change between a run and its continuation
 
 
 def claim(folder: Path, labels: Iterable[str], tables: Mapping[str, Any], resume: bool) -> None:

@@ -13,8 +13,8 @@ from destiny.metrics import Measures
 class ProgressBar:
     """Rounds done of those allowed. ``show=None`` means: only on a terminal."""
 
-    def __init__(self, label: str, rounds: int, show: bool | None = None) -> None:
-        visible = sys.stderr.isatty() if show is None else show
+    def __init__(self, label: str, rounds: int, show: bool | None = None, leader: bool = True) -> None:
+        visible = leader and (sys.stderr.isatty() if show is None else show)
         self.bar: Progress | None = None
         if visible:
             self.bar = Progress(

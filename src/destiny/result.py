@@ -26,7 +26,7 @@ class Result:
     axes : ndarray (n, p) or None
         For PCA: the principal axes by Rayleigh-Ritz, largest variance first.
     agents : ndarray (d, n, p)
-        The agents' own copies.
+        The agents' own copies. On MPI, rank 0 has all of them and the other ranks their own.
     measures : Measures
         Objective, stationarity, consensus and feasibility at the end.
     history : History

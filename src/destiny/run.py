@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
 from destiny.algorithms import About, Destiny
-from destiny.drive import Drive, Moment
+from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
-from destiny.engines.local import LocalTeam
+from destiny.engines.base import Engine, Team
 from destiny.errors import MismatchError, ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.problems import Separable
@@ -33,7 +35,7 @@ def iterate(
     *,
     start: Array | None = None,
     seed: int = 0,
-    engine: Local | None = None,
+    engine: Engine | None = None,
     resume: checkpoints.Saved | None = None,
 ) -> Iterator[Moment]:
     """Run an algorithm for ever, one `Moment` per step (the first is the start); break when you like.
@@ -46,15 +48,23 @@ def iterate(
         By default `Destiny` with scale-free settings.
     start : ndarray (n, p) or (d, n, p), optional
         Starting point; by default a random point of the manifold from ``seed``, the same at all agents.
-    engine : Local, optional
-        Where the agents live; by default this process.
+    engine : Engine, optional
+        Where the agents live: `destiny.engines.local` (this process, the default) or `destiny.engines.mpi`.
     resume : Saved, optional
         A checkpoint to continue from.
     """
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = _chosen(algorithm, problem, network)
-    team = (engine or Local()).connect(problem, network)
+    return _moments(problem, network, _chosen(algorithm, problem, network), X, engine or Local(), resume, {})
+
+
+def _moments(
+    problem: Problem, network: Topology, algorithm: Algorithm[Any], X: Array, engine: Engine,
+    resume: checkpoints.Saved | None, facts: Mapping[str, Any],
+) -> Iterator[Moment]:  # fmt: skip
+    """The loop of `iterate`; ``facts`` must be the same in all processes of the run."""
+    team = engine.connect(problem, network)
     try:
+        X = team.same({**_facts(problem, network, algorithm, resume), **facts}, X)
         clock = time.perf_counter()
         if resume is None:
             step, parts = 0, team.each(algorithm.init, team.split(X))
@@ -104,7 +114,7 @@ def _prepare(
             f"start must be near the manifold, ||X^T X - I|| <= 1/6; found {worst:.3g}: "
             "orthonormalise its columns"
         )
-    return problem, np.ascontiguousarray(np.broadcast_to(X, (d, n, p)))
+    return problem, np.broadcast_to(X, (d, n, p))
 
 
 def _chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
@@ -143,16 +153,31 @@ def _fits(about: About, problem: Problem) -> None:
 
 
 def _restore(
-    saved: checkpoints.Saved, algorithm: Algorithm[Any], team: LocalTeam, X: Array
+    saved: checkpoints.Saved, algorithm: Algorithm[Any], team: Team, X: Array
 ) -> tuple[int, float, list[Any]]:
     """The saved state on this team; a fresh start tells which arrays it must have."""
-    template = team.join(team.each(algorithm.init, team.split(X)))
-    state = checkpoints.unflatten(template, saved)
-    for worker in team.workers:
-        worker.traffic.rounds, worker.traffic.scalars = saved.facts["round"], saved.facts["scalars"]
+    templates = team.each(algorithm.init, team.split(X))
+    parts = [
+        checkpoints.unflatten(template, saved.of(ids))
+        for template, ids in zip(templates, team.hosts, strict=True)
+    ]
+    team.rewind(saved.facts["round"], saved.facts["scalars"])
     if "flood" in saved.arrays:
-        team.set_flood(saved.arrays["flood"])
-    return saved.facts["step"], saved.facts["seconds"], team.split(state)
+        team.set_flood(team.split(saved.arrays["flood"]))
+    return saved.facts["step"], saved.facts["seconds"], parts
+
+
+def _facts(
+    problem: Problem, network: Topology, algorithm: Algorithm[Any], resume: checkpoints.Saved | None
+) -> dict[str, Any]:
+    """What must be the same in all processes of a run."""
+    return {
+        "package version": destiny.__version__,
+        "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
+        "network": checkpoints.network_digest(network),
+        "algorithm": settings_of(algorithm),
+        "step to resume from": None if resume is None else resume.facts["step"],
+    }
 
 
 @dataclass(frozen=True)
@@ -162,7 +187,7 @@ class Run:
     problem: Problem
     network: Topology
     algorithm: Algorithm[Any]
-    engine: Local | None
+    engine: Engine
     drive: Drive
     saved: checkpoints.Saved | None
     rounds: int
@@ -172,19 +197,23 @@ class Run:
     def go(self) -> Result:
         """Run to the end."""
         drive, saved = self.drive, self.saved
-        moments = iterate(
-            self.problem, self.network, self.algorithm, start=drive.X, engine=self.engine, resume=saved
+        moments = _moments(
+            self.problem, self.network, self.algorithm, drive.X, self.engine, saved, drive.facts()
         )
-        bar = ProgressBar(self.label, self.rounds, self.progress)
+        bar: ProgressBar | None = None
         try:
-            with Interrupt() as interrupt:
+            # One BLAS thread while measuring too: the bits of a run do not depend on the number of cores.
+            with threadpool_limits(1), Interrupt() as interrupt:
                 for moment in moments:
+                    if bar is None:
+                        bar = ProgressBar(self.label, self.rounds, self.progress, moment.team.leader)
                     stop = drive.look(moment, saved, interrupt)
                     bar.update(moment.round, drive.measures)
                     if stop is not None:
-                        return drive.result(moment, stop, self.problem, interrupt)
+                        return drive.result(moment, stop, self.problem)
         finally:
-            bar.close()
+            if bar is not None:
+                bar.close()
             moments.close()  # type: ignore[attr-defined]
         raise AssertionError("iterate never ends by itself")
 
@@ -205,7 +234,7 @@ def solve(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100,
     resume: bool = False,
-    engine: Local | None = None,
+    engine: Engine | None = None,
     progress: bool | None = None,
     label: str | None = None,
 ) -> Result:
@@ -262,7 +291,7 @@ def prepare(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100,
     resume: bool = False,
-    engine: Local | None = None,
+    engine: Engine | None = None,
     progress: bool | None = None,
     label: str | None = None,
 ) -> Run:
@@ -284,7 +313,8 @@ def prepare(
             *([] if seconds is None else [Seconds(seconds)]), Rounds(rounds),
         ],
     )  # fmt: skip
-    saved = drive.find_saved() if resume else None
+    engine = engine or Local()
+    saved = drive.find_saved(engine) if resume else None
     if checkpoint is not None and not resume:
         drive.claim()
     return Run(

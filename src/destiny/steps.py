@@ -125,8 +125,11 @@ def steepest(field: Callable[[Array], Array], X: Array, towards: Array) -> Array
     return L
 
 
-def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array) -> Pace:
-    """The pace before the first step, from what the agents found at their start."""
+def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array, averaged: bool = False) -> Pace:
+    """The pace before the first step, from what the agents found at their start.
+
+    ``averaged``: the steps themselves are mixed, as in DESTINY's form, and not only what came before them.
+    """
     share, unit = np.full_like(size, rule.share), size
     if rule.unit == "curvature":
         unit = curvature
@@ -136,8 +139,9 @@ def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array) -> Pace
     eta = auto if rule.eta is None else np.full_like(size, rule.eta)
     if rule.unit == "curvature":
         return replace(Pace.start(eta, share), curvature=curvature, peak=curvature)
-    # Where one round averages at once (lambda = 0, or one agent alone) the network sets no bound.
-    bound = np.divide(np.sqrt(1 - lambda_), lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
+    bound = np.sqrt(1 - lambda_)
+    if averaged:  # where one round averages at once (lambda = 0, or one agent alone) nothing limits the step
+        bound = np.divide(bound, lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
     return Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
 
 

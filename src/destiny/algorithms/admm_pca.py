@@ -51,7 +51,7 @@ class ADMMPCA:
     gossip: int = 20
     kind = "admm-pca"
     about = About(
-        "ADMM-PCA", "Schizas & Aduroja, IEEE TSP 2015", sends=1, needs="symmetric W, not changing",
+        "ADMM-PCA", "Schizas & Aduroja, IEEE TSP 2015", sends=1, needs="symmetric W, fixed network",
         problem="pca", reconstruction=True,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ class DeEPCAState:
     S: Array
     """Tracker of the mean of C_i X_i."""
     B: Array
-    """C_i X_i, one step old; the start stands in for it before the first step."""
+    """C_i X_i, one step old."""
     start: Array
     """Where the agents started, by which the signs of the columns are told; it should be the same for all."""
 
@@ -37,8 +37,8 @@ class DeEPCA(Consensus):
     about = About("DeEPCA", "Ye & Zhang, JMLR 2021", sends=1, rounds="rounds", problem="pca", axes=True)
 
     def init(self, X: Array, agents: Agents) -> DeEPCAState:  # noqa: ARG002
-        """S and B start as X: the two cancel in the mean."""
-        return DeEPCAState(X, X, X, X)
+        """S and B start as zero; the paper starts both as X, which costs small data their digits."""
+        return DeEPCAState(X, np.zeros_like(X), np.zeros_like(X), X)
 
     def step(self, s: DeEPCAState, agents: Agents) -> DeEPCAState:
         """``rounds`` rounds."""

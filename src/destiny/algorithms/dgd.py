@@ -7,6 +7,7 @@ from typing import Literal
 
 from destiny.algorithms.about import About
 from destiny.algorithms.scheme import Scheme
+from destiny.errors import SettingsError
 from destiny.steps import Lipschitz, Move, Pace, StepRule, scalar
 from destiny.stiefel import deviation, norm
 from destiny.types import Agents, Array
@@ -41,6 +42,11 @@ class DGD(Scheme):
     order: Literal["adapt", "combine"] = "adapt"
     kind = "dgd"
     about = About("DGD", "Nedic & Ozdaglar, IEEE TAC 2009", sends=1, exact=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order not in ("adapt", "combine"):
+            raise SettingsError(f"order must be adapt or combine; found {self.order!r}")
 
     def init(self, X: Array, agents: Agents) -> DGDState:
         """The common start."""

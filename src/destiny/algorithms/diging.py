@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from destiny.algorithms.about import About
+from destiny.algorithms.scheme import heed
 from destiny.algorithms.tracking import Tracking, TrackingState
-from destiny.steps import BB, StepRule, scalar
+from destiny.steps import Lipschitz, StepRule, scalar
 from destiny.stiefel import deviation, norm
 from destiny.types import Agents, Array
 
@@ -15,18 +16,20 @@ from destiny.types import Agents, Array
 class DIGing(Tracking):
     """X+ = W X - eta D, D+ = W D + H(X+) - H(X).
 
-    One round, as DESTINY, but the step is not averaged: the largest stable one is several times smaller.
+    One round, as DESTINY, but the step is not averaged: the largest stable one is several times smaller, and
+    Barzilai-Borwein steps lose consensus easily. The default is a constant.
     """
 
-    step_size: StepRule = field(default_factory=lambda: BB(cap=0.1))
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2, gap=0.5))
+    averaged = False
     kind = "diging"
     about = About("DIGing", "Nedic, Olshevsky & Shi 2017; Qu & Li 2018", sends=2)
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
         """One round."""
-        WX, WD = agents.mix(s.X, s.D)
-        X: Array = WX - s.pace.eta * s.D
+        (WX, WD), pace = heed(agents.mix, self.step_size, s.pace, s.X, s.D)
+        X: Array = WX - pace.eta * s.D
         E = deviation(X)
         H = self.towards(X, E, s.beta, agents)
         dH = H - s.H
-        return self.arrive(s, X, E, WD + dH, H, dH, scalar(norm(s.X - WX)))
+        return self.arrive(replace(s, pace=pace), X, E, WD + dH, H, dH, scalar(norm(s.X - WX)))

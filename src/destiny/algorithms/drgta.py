@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from destiny.algorithms.about import About
 from destiny.algorithms.riemannian import Riemannian
+from destiny.algorithms.scheme import heed
 from destiny.errors import SettingsError, is_number
 from destiny.steps import BB, Move, Pace, StepRule, scalar
 from destiny.stiefel import norm, tangent
@@ -40,12 +42,12 @@ class DRGTA(Riemannian):
     alpha : float in (0, 1]
         Step of the consensus part.
     step_size : StepRule
-        By default `BB` capped at 0.3 of what the network allows.
+        By default `BB` with half its usual bound, and with an eye on the neighbours' curvature (`heed`).
     rounds, mixing, lambda_, retraction, gossip
         As in `Riemannian`.
     """
 
-    step_size: StepRule = field(default_factory=lambda: BB(cap=0.3), kw_only=True)
+    step_size: StepRule = field(default_factory=lambda: BB(cap=0.5), kw_only=True)
     alpha: float = 0.5
     kind = "drgta"
     about = About("DRGTA", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=2, rounds="rounds")
@@ -62,14 +64,14 @@ class DRGTA(Riemannian):
 
     def step(self, s: RiemannianState, agents: Agents) -> RiemannianState:
         """``rounds`` rounds."""
-        WX, WD = self.average(agents, s.X, s.D)
+        (WX, WD), pace = heed(partial(self.average, agents), self.step_size, s.pace, s.X, s.D)
         X = self.move(s, WX)
         H = self.slope(X, agents)
         dH = H - s.H
         D = WD + dH
         disagreement = scalar(norm(WX - s.X))
         seen = Move(X - s.X, D - s.D, dH, disagreement, scalar(norm(D)))
-        return RiemannianState(X, D, H, self.step_size.update(s.pace, seen), disagreement, s.scale)
+        return RiemannianState(X, D, H, self.step_size.update(pace, seen), disagreement, s.scale)
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
         """Along the manifold, towards the neighbours and down."""

@@ -34,7 +34,10 @@ class ExactDiffusion(Scheme):
     rules = (Constant, Lipschitz)
     kind = "exact-diffusion"
     about = About(
-        "exact diffusion", "Yuan, Ying, Zhao & Sayed, IEEE TSP 2019", 1, needs="symmetric W, not changing"
+        "exact diffusion",
+        "Yuan, Ying, Zhao & Sayed, IEEE TSP 2019",
+        1,
+        needs="symmetric W, fixed network",
     )
 
     def init(self, X: Array, agents: Agents) -> ExactDiffusionState:

@@ -38,7 +38,10 @@ class Extra(Scheme):
     rules = (Constant, Lipschitz)
     kind = "extra"
     about = About(
-        "EXTRA", "Shi, Ling, Wu & Yin, SIAM J. Optim. 2015", sends=1, needs="symmetric W, not changing"
+        "EXTRA",
+        "Shi, Ling, Wu & Yin, SIAM J. Optim. 2015",
+        sends=1,
+        needs="symmetric W, fixed network",
     )
 
     def init(self, X: Array, agents: Agents) -> ExtraState:

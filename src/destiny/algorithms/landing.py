@@ -40,6 +40,7 @@ class Landing(Alone):
     """
 
     safe: Literal["wide", "authors", "off"] = "wide"
+    watch: bool = False  # every beta > 0 lands
     direction: str = field(default="landing", init=False)
     kind = "landing"
     about = About("Landing", "Ablin & Peyre, AISTATS 2022", sends=0, rounds=0, needs="nothing", alone=True)

@@ -62,11 +62,11 @@ def asks(rule: StepRule, lambda_: float | None) -> bool:
 def check_step(rule: StepRule, allowed: tuple[type, ...] = ()) -> None:
     """Refuse what is not a step rule, or not one of those a method can use."""
     if not hasattr(rule, "update") or isinstance(rule, type):
-        raise SettingsError(f"step_size must be a rule such as Constant(0.1); found {rule!r}")
+        raise SettingsError(f"the step size must be a rule such as Constant(0.1); found {rule!r}")
     if allowed and not isinstance(rule, allowed):
         raise SettingsError(
-            "agents that take different steps would agree on a wrong answer here: step_size must be one of "
-            f"{', '.join(a.kind for a in allowed)}; found {getattr(rule, 'kind', rule)}"  # type: ignore[attr-defined]
+            f"the step size must be one of {', '.join(a.kind for a in allowed)}, as agents with different "  # type: ignore[attr-defined]
+            f"steps would agree on a wrong answer here; found {getattr(rule, 'kind', rule)}"
         )
 
 

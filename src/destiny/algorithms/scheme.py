@@ -6,6 +6,7 @@ A method of this family is a scheme (how agents agree) times a direction (where 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -58,6 +59,7 @@ class Scheme:
     lambda_: float | None = None
     rules: ClassVar[tuple[type, ...]] = ()  # the step rules a scheme can use; empty means all
     directions: ClassVar[tuple[str, ...]] = ANY_F
+    averaged: ClassVar[bool] = True  # whether the steps themselves are mixed
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
@@ -88,13 +90,28 @@ class Scheme:
         # The penalty's part of H is local: added to H and D alike it keeps mean(D) = mean(H).
         pull = X @ (beta * E)
         # Off the manifold the penalty curves like 2 beta, along it the rest does.
-        pace = first(self.step_size, known.size, known.lambda_, np.maximum(known.curvature, 2 * beta))
+        L = np.maximum(known.curvature, 2 * beta)
+        pace = first(self.step_size, known.size, known.lambda_, L, self.averaged)
         return Opening(E, H + pull, known.D + pull, beta, pace)
 
     def towards(self, X: Array, E: Array, beta: Array, agents: Agents) -> Array:
         """The direction at X, from E = X^T X - I."""
         direction = DIRECTIONS[self.direction]
         return direction.assemble(X, E, agents.gradient(direction.point(X, E)), beta)
+
+
+def heed(
+    mix: Callable[..., tuple[Array, ...]], rule: StepRule, pace: Pace, *arrays: Array
+) -> tuple[tuple[Array, ...], Pace]:
+    """One round (or several) that also tells the neighbours how curved an agent has found its own f_i.
+
+    Where steps are not averaged, an agent with few samples or none would take the long steps its own data
+    allow, and pull the others apart. Only a rule that looks at curvature asks for it.
+    """
+    if not rule.network or rule.unit != "gradient":
+        return mix(*arrays), pace
+    *mixed, curvature = mix(*arrays, pace.curvature)
+    return tuple(mixed), replace(pace, curvature=np.maximum(pace.curvature, curvature))
 
 
 def even(agents: Agents, rule: StepRule, pace: Pace, *arrays: Array) -> tuple[tuple[Array, ...], Pace]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from destiny.algorithms.scheme import Scheme
+from destiny.errors import SettingsError
 from destiny.steps import Move, Pace, scalar
 from destiny.stiefel import deviation, norm
 from destiny.types import Agents, Array
@@ -54,6 +55,11 @@ class Tracking(Scheme):
 
     watch: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.watch, bool):
+            raise SettingsError(f"watch must be true or false; found {self.watch!r}")
+
     def init(self, X: Array, agents: Agents) -> TrackingState:
         """All agents start from one X; what is "auto" is learnt by gossip, and D starts as the mixed H."""
         o = self.open(X, agents)
@@ -80,7 +86,7 @@ class Tracking(Scheme):
     def arrive(
         self, s: TrackingState, X: Array, E: Array, D: Array, H: Array, dH: Array, disagreement: Array
     ) -> TrackingState:
-        """The state after a move: next step size, penalty watched."""
+        """The state after a move from s: next step size, penalty watched."""
         violation = scalar(norm(E))
         length = scalar(norm(D))
         pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement, length))

@@ -1,6 +1,12 @@
 """Where agents live and how their messages travel. One definition of an algorithm runs on all of them."""
 
+from collections.abc import Sequence
+
+from destiny.engines.base import Engine
 from destiny.engines.local import Local
+from destiny.engines.mpi import DEADLINE, Mpi
+from destiny.engines.mpi_launch import launched
+from destiny.errors import SettingsError
 
 
 def local(threads: int | None = None) -> Local:
@@ -8,4 +14,26 @@ def local(threads: int | None = None) -> Local:
     return Local(threads)
 
 
-__all__ = ["Local", "local"]
+def mpi(
+    agents_per_rank: int | Sequence[int] | None = None,
+    map: Sequence[int] | None = None,
+    deadline: float = DEADLINE,
+) -> Mpi:
+    """Agents on the ranks of an MPI job, in a script started by mpiexec or srun; see `Mpi`."""
+    return Mpi(agents_per_rank, map, deadline)
+
+
+def chosen(asked: str | None = None) -> str:
+    """The engine of a command: the one asked for, "mpi" under a launcher, "local" otherwise."""
+    if asked not in (None, "local", "mpi"):
+        raise SettingsError(f"engine must be local or mpi; found {asked!r}")
+    started = launched()
+    if asked == "local" and (count := max(started.values(), default=1)) > 1:
+        raise SettingsError(
+            f"engine local runs in one process, but {count} were started: they would all write the same "
+            "results; start it without mpiexec or srun, or leave --engine out"
+        )
+    return asked or ("mpi" if started else "local")
+
+
+__all__ = ["Engine", "Local", "Mpi", "chosen", "local", "mpi"]

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.types import Array, Hosted, Topology
+from destiny.checkpoint import Saved
+from destiny.types import Array, Hosted, Observer, Problem, Topology
 
-Exchange = Callable[[int, Sequence[Array]], Sequence[Array]]
-"""(round, blocks of the hosted agents ``(hosted, k)``) -> the same blocks of all agents needed ``(d, k)``."""
+S = TypeVar("S")
+
+
+class Exchange(Protocol):
+    """How a round's blocks travel between processes or threads."""
+
+    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
+        """Use W from now on; its rows of the hosted agents, with a column for every agent heard."""
+
+    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
+        """Blocks of the hosted agents ``(hosted, k)`` -> the same blocks of all agents heard ``(heard, k)``.
+
+        They come as they were given or side by side in one array, with the agents in the order of their
+        index, and are valid until the next round.
+        """
 
 
 @dataclass
@@ -64,19 +79,122 @@ class HostedAgents:
     def _round(self, blocks: Sequence[Array]) -> list[Array]:
         self._adopt(self.network.at(self.traffic.rounds))
         rider = [] if self.flood is None else [self.flood[:, None]]
-        heard = self.exchange(self.traffic.rounds, [*blocks, *rider])
+        heard = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
         if rider:
-            every = heard[-1][:, 0]
+            every = heard[-1][:, -1]
             self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
         # CSR times dense adds the neighbours in the order of their index: the same bits on every engine.
-        mixed = [self._rows @ h for h in heard[: len(blocks)]]
+        mixed = [self._rows @ h for h in heard]
+        widths = [b.shape[1] for b in [*blocks, *rider]]
         self.traffic.rounds += 1
-        self.traffic.scalars += self._links * sum(b.shape[1] for b in [*blocks, *rider])
-        return mixed
+        self.traffic.scalars += self._links * sum(widths)
+        return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
 
     def _adopt(self, W: csr_array[Any, Any]) -> None:
         """Keep this round's rows; a fixed network hands out the same object every time."""
         if W is not self._weights:
             self._weights = W
-            self._rows = W if len(self.ids) == W.shape[0] else W[self.ids]
+            self._rows = self.exchange.adopt(W)
             self._links = int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
+
+
+def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
+    """Blocks that lie side by side, each in an array of its own."""
+    return [np.ascontiguousarray(part) for part in np.split(stack, np.cumsum(widths)[:-1], axis=1)]
+
+
+class Team(Observer, Protocol):
+    """The agents of a run wherever they live, as `iterate` and `solve` see them.
+
+    ``parts`` is a list with one state (or array) per worker of this process. Every process of a run calls the
+    same methods in the same order. An observer's numbers are the same in all processes.
+    """
+
+    @property
+    def hosts(self) -> list[NDArray[np.intp]]:
+        """Which agents each worker of this process hosts, in the order of their index."""
+
+    @property
+    def leader(self) -> bool:
+        """Whether this process speaks for the run: the one that prints and writes results."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent so far over all links of the network."""
+
+    def rewind(self, rounds: int, scalars: int) -> None:
+        """Count from here: a run is resumed."""
+
+    def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
+        """Run ``task(part, agents)`` for every worker of this process."""
+
+    def split(self, stack: Array) -> list[Array]:
+        """An array of all agents ``(d, ...)``, cut along axis 0 for the workers of this process."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """A state of all agents, agents on axis 0."""
+
+    def own(self, parts: Sequence[Any]) -> Any:
+        """A state of the agents of this process."""
+
+    def collect(self, parts: Sequence[Array]) -> Array:
+        """An array of all agents at the leader; elsewhere that of the agents of the process."""
+
+    def gather(self, parts: Sequence[Array]) -> Array:
+        """An array of all agents ``(d, ...)``, in every process."""
+
+    def mean(self, parts: Sequence[Array]) -> Array:
+        """Average over all agents, added in the order of their index, in every process."""
+
+    def values(self, X: Array) -> Array:
+        """f_i(X) of every agent at one common X, ``(d,)``."""
+
+    def set_flood(self, parts: Sequence[Array] | None) -> None:
+        """Start a new max-consensus among the agents, or end it with None."""
+
+    @property
+    def flood(self) -> Array:
+        """What every agent of this process has heard as the largest value so far."""
+
+    def told(self, value: Any) -> Any:
+        """The leader's value, which JSON can carry, in every process."""
+
+    def noticed(self, signal: str | None) -> str | None:
+        """The name of a signal that reached any process, in all of them after the same step.
+
+        Processes ask each other several times a second, not after every step.
+        """
+
+    def same(self, facts: Mapping[str, Any], start: Array) -> Array:
+        """Refuse processes that were not asked for the same run; the start, equal in all of them."""
+
+    def save(self, folder: Path, saved: Saved) -> None:
+        """Write a checkpoint; ``saved.state`` holds the agents of this process."""
+
+    def close(self) -> None:
+        """Let go of what the run needed."""
+
+
+class Engine(Protocol):
+    """Where agents live: makes the team of a run."""
+
+    @property
+    def leader(self) -> bool:
+        """Whether this process is the one that prints and writes results."""
+
+    def same(self, facts: Mapping[str, Any]) -> None:
+        """Refuse processes that were not told the same."""
+
+    def connect(self, problem: Problem, network: Topology) -> Team:
+        """Load what the agents hosted here need."""
+
+    def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
+        """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""
+
+
+def map_arrays(function: Callable[..., Array], *states: Any) -> Any:
+    """Apply a function to every array of (nested) dataclasses of the same type."""
+    if isinstance(states[0], np.ndarray):
+        return function(*states)
+    parts = {f.name: map_arrays(function, *(getattr(s, f.name) for s in states)) for f in fields(states[0])}
+    return type(states[0])(**parts)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from destiny.engines.base import HostedAgents, Traffic
+from destiny import checkpoint as checkpoints
+from destiny.engines.base import HostedAgents, Traffic, map_arrays
 from destiny.errors import SettingsError, is_whole
 from destiny.types import Array, Problem, Topology
 
@@ -35,6 +39,7 @@ class Local:
     """
 
     threads: int | None = None
+    leader = True
 
     def __post_init__(self) -> None:
         if self.threads is not None and not (is_whole(self.threads) and self.threads >= 1):
@@ -48,6 +53,13 @@ class Local:
             large = problem.agents * n * p >= WORTH_THREADS
             threads = cores() if large else 1
         return LocalTeam(problem, network, min(threads, problem.agents))
+
+    def same(self, facts: Mapping[str, Any]) -> None:
+        """One process always agrees with itself."""
+
+    def newest(self, folder: Path, agents: int) -> tuple[checkpoints.Saved | None, list[str]]:  # noqa: ARG002
+        """The newest whole checkpoint of a folder."""
+        return checkpoints.newest(folder)
 
 
 def cores() -> int:
@@ -81,8 +93,26 @@ class SharedMemory:
             return self.buffers.setdefault((turn, k, width), np.empty((self.agents, width)))
 
 
+@dataclass(frozen=True)
+class Channel:
+    """How the agents ``rows`` of one worker hear of the others: directly if it hosts all."""
+
+    rows: slice
+    memory: SharedMemory | None
+
+    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
+        """The worker's rows; every agent is heard."""
+        return W if self.memory is None else W[self.rows]
+
+    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
+        """One round."""
+        return blocks if self.memory is None else self.memory.exchange(self.rows, round, blocks)
+
+
 class LocalTeam:
-    """The workers of a run. ``parts`` below is a list with one state per worker."""
+    """The workers of a run (`destiny.engines.base.Team`)."""
+
+    leader = True
 
     def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
         d = problem.agents
@@ -90,21 +120,27 @@ class LocalTeam:
         self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self.blas = ThreadpoolController()
         self.memory = SharedMemory(d, workers)
-        self.workers = [
-            HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, self.channel(rows))
-            for rows in self.slices
-        ]
+        shared = self.memory if workers > 1 else None
+        with self.blas.limit(limits=1):  # the same bits of what is computed from the data, on any machine
+            self.workers = [
+                HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, Channel(rows, shared))
+                for rows in self.slices
+            ]
 
-    def channel(self, rows: slice) -> Callable[[int, Sequence[Array]], Sequence[Array]]:
-        """How the agents ``rows`` hear of the others: directly if one worker hosts all."""
-        if self.pool is None:
-            return lambda _, blocks: blocks
-        return lambda round, blocks: self.memory.exchange(rows, round, blocks)
+    @property
+    def hosts(self) -> list[NDArray[np.intp]]:
+        """Which agents each worker hosts."""
+        return [w.ids for w in self.workers]
 
     @property
     def traffic(self) -> Traffic:
         """What was sent so far; every worker counts the whole network."""
         return self.workers[0].traffic
+
+    def rewind(self, rounds: int, scalars: int) -> None:
+        """Count from here."""
+        for worker in self.workers:
+            worker.traffic.rounds, worker.traffic.scalars = rounds, scalars
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""
@@ -137,21 +173,27 @@ class LocalTeam:
             self.memory.barrier.abort()
             raise
 
-    def split(self, state: S) -> list[S]:
-        """A state of all agents, cut along axis 0 for the workers."""
-        return [_map_arrays(lambda a, rows=rows: a[rows], state) for rows in self.slices]
+    def split(self, stack: Array) -> list[Array]:
+        """An array of all agents, cut along axis 0 for the workers."""
+        return [np.ascontiguousarray(stack[rows]) for rows in self.slices]
 
     def join(self, parts: Sequence[S]) -> S:
         """The workers' states as one; no copy if there is one worker."""
         if len(parts) == 1:
             return parts[0]
-        joined: S = _map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
+        joined: S = map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
         return joined
 
-    def set_flood(self, values: Array | None) -> None:
+    own = collect = gather = join  # one process hosts all agents
+
+    def mean(self, parts: Sequence[Array]) -> Array:
+        """Average over all agents."""
+        return np.asarray(self.join(parts).mean(axis=0))
+
+    def set_flood(self, parts: Sequence[Array] | None) -> None:
         """Start a new max-consensus among the agents, or end it with None."""
-        for worker, rows in zip(self.workers, self.slices, strict=True):
-            worker.flood = None if values is None else values[rows]
+        for k, worker in enumerate(self.workers):
+            worker.flood = None if parts is None else parts[k]
 
     @property
     def flood(self) -> Array:
@@ -175,15 +217,23 @@ class LocalTeam:
         stacks = [np.broadcast_to(X, (len(w.ids), *X.shape)) for w in self.workers]
         return np.concatenate(self.each(task, stacks))
 
+    def told(self, value: Any) -> Any:
+        """There is nobody else to tell."""
+        return value
+
+    def noticed(self, signal: str | None) -> str | None:
+        """A signal to this process is a signal to all."""
+        return signal
+
+    def same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
+        """One process always agrees with itself."""
+        return start
+
+    def save(self, folder: Path, saved: checkpoints.Saved) -> None:
+        """All agents in one file."""
+        checkpoints.save(folder, saved)
+
     def close(self) -> None:
         """Let the threads go."""
         if self.pool is not None:
             self.pool.shutdown()
-
-
-def _map_arrays(function: Callable[..., Array], *states: Any) -> Any:
-    """Apply a function to every array of (nested) dataclasses of the same type."""
-    if isinstance(states[0], np.ndarray):
-        return function(*states)
-    parts = {f.name: _map_arrays(function, *(getattr(s, f.name) for s in states)) for f in fields(states[0])}
-    return type(states[0])(**parts)
