@@ -29,3 +29,8 @@ class About:
     """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
     reconstruction: bool = False
     """Rebuilt from a description: sound, but not guaranteed to be what the named paper does line by line."""
+
+
+def for_one_agent(title: str, source: str) -> About:
+    """What a method for one agent says of itself: it sends nothing and asks nothing of a network."""
+    return About(title, source, sends=0, rounds=0, needs="nothing", alone=True)

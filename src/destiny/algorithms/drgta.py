@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.riemannian import Riemannian
+from destiny.algorithms.riemannian import Riemannian, check_alpha
 from destiny.algorithms.scheme import heed
-from destiny.errors import SettingsError, is_number
 from destiny.steps import BB, Move, Pace, StepRule, scalar
 from destiny.stiefel import norm, tangent
 from destiny.types import Agents, Array
@@ -54,8 +53,7 @@ class DRGTA(Riemannian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.alpha) or not 0 < self.alpha <= 1:
-            raise SettingsError(f"alpha must be in (0, 1]; found {self.alpha!r}")
+        check_alpha(self.alpha)
 
     def init(self, X: Array, agents: Agents) -> RiemannianState:
         """The tracker starts as the (mixed) Riemannian gradient."""

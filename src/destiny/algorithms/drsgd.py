@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from destiny.algorithms.about import About
-from destiny.algorithms.riemannian import Riemannian
-from destiny.errors import SettingsError, is_number
+from destiny.algorithms.riemannian import Riemannian, check_alpha
 from destiny.steps import Diminishing, Move, Pace, StepRule, scalar
 from destiny.stiefel import norm, tangent
 from destiny.types import Agents, Array
@@ -48,8 +47,7 @@ class DRSGD(Riemannian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.alpha) or not 0 < self.alpha <= 1:
-            raise SettingsError(f"alpha must be in (0, 1]; found {self.alpha!r}")
+        check_alpha(self.alpha)
 
     def init(self, X: Array, agents: Agents) -> DescentState:
         """The common start."""

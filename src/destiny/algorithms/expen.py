@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.algorithms.alone import Alone
 
 
@@ -19,7 +19,4 @@ class ExPen(Alone):
 
     direction: str = field(default="expen", init=False)
     kind = "expen"
-    about = About(
-        "ExPen", "Xiao & Liu, J. Comput. Math. 2024; Xiao, Liu & Toh 2024 (CDOpt)",
-        sends=0, rounds=0, needs="nothing", alone=True,
-    )  # fmt: skip
+    about = for_one_agent("ExPen", "Xiao & Liu, J. Comput. Math. 2024; Xiao, Liu & Toh 2024 (CDOpt)")

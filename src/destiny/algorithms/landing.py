@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
 from destiny.errors import SettingsError
@@ -43,7 +43,7 @@ class Landing(Alone):
     watch: bool = False  # every beta > 0 lands
     direction: str = field(default="landing", init=False)
     kind = "landing"
-    about = About("Landing", "Ablin & Peyre, AISTATS 2022", sends=0, rounds=0, needs="nothing", alone=True)
+    about = for_one_agent("Landing", "Ablin & Peyre, AISTATS 2022")
 
     def __post_init__(self) -> None:
         super().__post_init__()

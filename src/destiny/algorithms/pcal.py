@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
 from destiny.steps import Alternating, StepRule
@@ -24,9 +24,7 @@ class PCAL(Alone):
 
     step_size: StepRule = field(default_factory=Alternating)
     kind = "pcal"
-    about = About(
-        "PCAL", "Gao, Liu & Yuan, SIAM J. Sci. Comput. 2019", sends=0, rounds=0, needs="nothing", alone=True
-    )
+    about = for_one_agent("PCAL", "Gao, Liu & Yuan, SIAM J. Sci. Comput. 2019")
 
     def init(self, X: Array, agents: Agents) -> TrackingState:
         """The start's columns are normalised too."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.algorithms.alone import Alone
 from destiny.algorithms.tracking import TrackingState
 from destiny.directions import DIRECTIONS
@@ -43,10 +43,7 @@ class PenCF(Alone):
 
     step_size: StepRule = field(default_factory=Alternating)
     kind = "pencf"
-    about = About(
-        "PenCF", "Xiao, Liu & Yuan, Optim. Methods Softw. 2022",
-        sends=0, rounds=0, needs="nothing", alone=True,
-    )  # fmt: skip
+    about = for_one_agent("PenCF", "Xiao, Liu & Yuan, Optim. Methods Softw. 2022")
 
     def init(self, X: Array, agents: Agents) -> PenCFState:
         """All remembered values are the start's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.algorithms.alone import Alone
 
 
@@ -19,6 +19,4 @@ class PLAM(Alone):
     """
 
     kind = "plam"
-    about = About(
-        "PLAM", "Gao, Liu & Yuan, SIAM J. Sci. Comput. 2019", sends=0, rounds=0, needs="nothing", alone=True
-    )
+    about = for_one_agent("PLAM", "Gao, Liu & Yuan, SIAM J. Sci. Comput. 2019")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.errors import MissingExtraError, SettingsError, is_whole
 from destiny.stiefel import norm, polar, tangent
 from destiny.types import Agents, Array
@@ -45,9 +45,7 @@ class Pymanopt:
     method: Literal["gradient", "conjugate-gradient", "trust-regions"] = "trust-regions"
     iterations: int = 10
     kind = "pymanopt"
-    about = About(
-        "Pymanopt", "Townsend, Koep & Weichwald, JMLR 2016", sends=0, rounds=0, needs="nothing", alone=True
-    )
+    about = for_one_agent("Pymanopt", "Townsend, Koep & Weichwald, JMLR 2016")
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:

@@ -9,12 +9,18 @@ import numpy as np
 
 from destiny.algorithms.consensus import Consensus
 from destiny.algorithms.opening import Learnt, asks, check_gossip, check_step, learn
-from destiny.errors import SettingsError
+from destiny.errors import SettingsError, is_number
 from destiny.steps import Pace, StepRule, first
 from destiny.stiefel import polar, qr, tangent
 from destiny.types import Agents, Array
 
 RETRACTIONS = {"polar": polar, "qr": qr}
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a step of the consensus part outside (0, 1]."""
+    if not is_number(alpha) or not 0 < alpha <= 1:
+        raise SettingsError(f"alpha must be in (0, 1]; found {alpha!r}")
 
 
 @dataclass(frozen=True)

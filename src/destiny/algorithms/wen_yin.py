@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.about import for_one_agent
 from destiny.errors import SettingsError, is_number, is_whole
 from destiny.steps import FIRST, Move, alternating, scalar
 from destiny.stiefel import identity, inner, norm, polar, transpose, violation
@@ -63,7 +63,7 @@ class WenYin:
     shrink: float = 0.2
     trials: int = 5
     kind = "wen-yin"
-    about = About("Wen-Yin", "Wen & Yin, Math. Program. 2013", sends=0, rounds=0, needs="nothing", alone=True)
+    about = for_one_agent("Wen-Yin", "Wen & Yin, Math. Program. 2013")
 
     def __post_init__(self) -> None:
         for name in ("rho", "shrink"):
