@@ -112,7 +112,9 @@ def measured() -> str:
     found = {(row["kind"], row["prob"]): row for row in rows}
     head = "| kind | " + " | ".join(f"prob {p} (lambda {lambdas[p]:.2f})" for p in probs) + " |"
     body = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
+    listed = {row["kind"] for row in rows}
+    known = [m.kind for m in METHODS if m.kind in listed]
+    for kind in [*known, *sorted(listed - set(known))]:
         cells = []
         for p in probs:
             row = found.get((kind, p))

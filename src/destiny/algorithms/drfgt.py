@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from destiny.algorithms.about import About
 from destiny.algorithms.diging import DIGing
-from destiny.steps import Lipschitz, StepRule
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,6 @@ class DRFGT(DIGing):
     `Destiny` with direction "landing", the same field in DESTINY's form.
     """
 
-    step_size: StepRule = field(default_factory=Lipschitz)
     direction: str = field(default="landing", init=False)
     kind = "drfgt"
     about = About("DRFGT", "Sun, Chen, Garcia & Shahrampour, arXiv 2405.11590", sends=2, reconstruction=True)
