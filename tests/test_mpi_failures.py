@@ -246,3 +246,53 @@ def test_a_large_message_passes_and_one_rank_is_enough_for_one_agent(mpi, tmp_pa
     assert entry["scalars"] == 0
     with np.load(tmp_path / "one" / "destiny" / "solution.npz") as file:
         assert file["X"].shape == (5, 1)
+
+
+def test_ranks_that_deal_agents_out_differently_are_refused(mpi, tmp_path):
+    """Each would host the agents it believes to be its own: some twice, some nowhere."""
+    (tmp_path / "script.py").write_text(
+        "import os, destiny\n"
+        "mine = [1, 1, 0, 0] if os.environ['PMI_RANK'] == '1' else [0, 0, 1, 1]\n"
+        "engine = destiny.engines.mpi(map=mine, deadline=20)\n"
+        "problem = destiny.problems.pca.synthetic(n=12, m=80, p=2, xi=0.9, agents=4, seed=0)\n"
+        "destiny.solve(problem, destiny.networks.ring(4), engine=engine, rounds=40)\n"
+    )
+    job = mpi.run(mpi.command(2, mpi.bin / "python", tmp_path / "script.py"))
+    assert job.code != 0
+    assert "who hosts whom is [0, 0, 1, 1] on rank 0 but [1, 1, 0, 0] on rank 1" in job.output
+
+
+def test_a_rank_that_fails_before_mpi_starts_ends_the_others_at_the_deadline(mpi, tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import os, destiny\n"
+        "if os.environ['PMI_RANK'] == '1':\n"
+        "    raise FileNotFoundError('no data on rank 1')\n"
+        "destiny.engines.mpi(deadline=3)\n"
+    )
+    job = mpi.run(mpi.command(2, mpi.bin / "python", tmp_path / "script.py"))
+    assert job.code != 0
+    assert "no data on rank 1" in job.output
+    assert job.seconds < 25
+
+
+def test_ranks_that_run_ahead_keep_their_checkpoints(mpi, files, tmp_path):
+    """A path of six ranks that saves after every step: a rank may be several steps ahead of another."""
+    path = files("often.toml", rounds=150, kind="path", checkpoint=1)
+    job = mpi.run(mpi.destiny(6, "run", path, "--out", tmp_path / "out"))
+    assert job.code == 0, job.output
+    assert len(steps(tmp_path / "out")) == 2
+
+
+def test_data_refused_by_one_rank_leave_nothing_behind(mpi, tmp_path):
+    rng = np.random.default_rng(0)
+    for agent in range(4):
+        A = rng.standard_normal((10, 20))
+        A[0, 0] = np.nan if agent == 3 else A[0, 0]
+        np.save(tmp_path / f"silo-{agent}.npy", A)
+    (tmp_path / "e.toml").write_text(
+        '[problem]\nkind = "pca"\ndata = "silo-{agent}.npy"\np = 2\nagents = 4\n[network]\nkind = "ring"\n'
+        "[mpi]\nagents-per-rank = [3, 1]\n"
+    )
+    job = mpi.run(mpi.destiny(2, "run", tmp_path / "e.toml", "--out", tmp_path / "out"))
+    assert job.code == 2, job.output
+    assert not (tmp_path / "out").exists()

@@ -122,6 +122,7 @@ def execute(
                 raise MismatchError(f"{label}: {error}") from error
             skipped[label] = str(error)
     engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
+    engine.same({})  # all have: a process that refused its data has ended the run by now
     if writes is not None:
         output.begin(writes, asked.tables)
     results: dict[str, Result] = {}

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from destiny import checkpoint as checkpoints
 from destiny import checkpoint_sets as sets
 from destiny.engines import mpi_launch
-from destiny.engines.mpi_guard import guard
+from destiny.engines.mpi_guard import arriving, guard
 from destiny.engines.mpi_team import MpiTeam, Ranks
 from destiny.engines.placement import deal
 from destiny.errors import CheckpointError, SettingsError, is_number
 from destiny.types import Array, Problem, Topology
 
+LONGEST = 1e6  # seconds a timer takes without complaint
 DEADLINE = 600.0  # seconds; longer than the longest wait of a healthy run, short against a night on a cluster
 
 
@@ -42,11 +44,14 @@ class Mpi:
     ranks: Ranks = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not is_number(self.deadline) or self.deadline < 0:
-            raise SettingsError(f"deadline must be a number of seconds >= 0; found {self.deadline!r}")
-        MPI = mpi_launch.load()
-        guard.install(MPI.COMM_WORLD)
-        object.__setattr__(self, "ranks", Ranks(MPI, _communicator(MPI), self.deadline))
+        sound = is_number(self.deadline) and self.deadline >= 0
+        patience = min(self.deadline, LONGEST) if sound else DEADLINE
+        with arriving(patience):
+            MPI = mpi_launch.load(patience)
+            guard.install(MPI.COMM_WORLD)
+            if not sound:  # said only now: from here on one rank's refusal ends the job
+                raise SettingsError(f"deadline must be a number of seconds >= 0; found {self.deadline!r}")
+            object.__setattr__(self, "ranks", Ranks(MPI, _communicator(MPI), self.deadline))
 
     @property
     def leader(self) -> bool:
@@ -59,12 +64,17 @@ class Mpi:
 
     def connect(self, problem: Problem, network: Topology) -> MpiTeam:
         """Host the agents of this rank; reads their data and nobody else's."""
-        owner = deal(problem.agents, self.ranks.size, self.agents_per_rank, self.map)
-        return MpiTeam(problem, network, owner, self.ranks)
+        return MpiTeam(problem, network, self._dealt(problem.agents), self.ranks)
+
+    def _dealt(self, agents: int) -> NDArray[np.intp]:
+        """The rank of every agent, on which all ranks agree."""
+        owner = deal(agents, self.ranks.size, self.agents_per_rank, self.map)
+        self.ranks.same({"who hosts whom": owner.tolist()})
+        return owner
 
     def newest(self, folder: Path, agents: int) -> tuple[checkpoints.Saved | None, list[str]]:
         """The newest checkpoint that rank 0 finds finished and every rank can read its agents of."""
-        owner = deal(agents, self.ranks.size, self.agents_per_rank, self.map)
+        owner = self._dealt(agents)
         ids = np.flatnonzero(owner == self.ranks.rank)
         mine = [path.name for path in checkpoints.found(folder)]
         names = self.ranks.told(mine)

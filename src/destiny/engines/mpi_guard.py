@@ -92,6 +92,29 @@ def _any_thread() -> bool:
 guard = Guard()
 
 
+@contextmanager
+def arriving(deadline: float) -> Iterator[None]:
+    """Around the start of MPI, which waits for every rank: one that never comes ends the process, too."""
+    late = threading.Timer(deadline, _nobody_came, (deadline,))
+    late.daemon = True
+    if deadline > 0:
+        late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+def _nobody_came(deadline: float) -> None:
+    print(
+        f"destiny: the other ranks have not all started within {deadline:g} s: one of them may have failed "
+        "before it got there",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(MISSING)
+
+
 class Watch:
     """A thread that ends the job when this rank has waited for others longer than the deadline."""
 

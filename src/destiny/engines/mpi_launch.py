@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import importlib.util
 import os
@@ -28,12 +29,21 @@ def launched() -> dict[str, int]:
     return found
 
 
-def load() -> Any:
-    """mpi4py's MPI, started unless it was before, and refused if the launcher belongs to another one."""
+def load(deadline: float = 0.0) -> Any:
+    """mpi4py's MPI, started unless it was before, and refused if the launcher belongs to another one.
+
+    Where ranks never come, the process ends after the deadline (0: never) with a traceback and exit code 1.
+    """
     MPI = _library()
     if not MPI.Is_initialized():
         _foresee(MPI)
-        MPI.Init_thread(MPI.THREAD_MULTIPLE)  # a second thread ends a job that waits in vain
+        # MPI waits here for every rank with Python's lock held: no thread of ours could end it, this can.
+        if deadline > 0:
+            faulthandler.dump_traceback_later(deadline, exit=True, file=2)  # standard error
+        try:
+            MPI.Init_thread(MPI.THREAD_MULTIPLE)  # a second thread ends a job that waits in vain
+        finally:
+            faulthandler.cancel_dump_traceback_later()
     started = launched()
     if started and MPI.COMM_WORLD.size not in started.values():
         raise _mismatch(f"this one sees {MPI.COMM_WORLD.size} in its MPI ({_name(MPI)})")

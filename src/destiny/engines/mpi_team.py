@@ -297,6 +297,7 @@ class MpiTeam:
             sets.save_run(place, checkpoints.run_arrays(saved), saved.facts)
             keep = checkpoints.kept(folder, step)
         checkpoints.prune(folder, self.told(keep), self.ids)
+        self.ranks.wait()  # a rank that went ahead would have its next folder pruned by one that lags behind
 
     def close(self) -> None:
         """Give requests and threads back."""
