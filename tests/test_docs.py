@@ -45,6 +45,7 @@ def test_the_method_of_contributing_passes_the_tests_it_will_be_put_under(tmp_pa
     names: dict[str, object] = {"__name__": "contributed"}
     exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
     method = names["Descent"]
+    assert method.kind == "descent"
     for test in (
         conformance.test_settings_and_states_are_frozen_and_a_step_is_pure,
         conformance.test_only_gradients_and_mixing_are_used,

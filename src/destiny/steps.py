@@ -30,7 +30,7 @@ class Pace:
     bound: Array
     """The step never exceeds bound / curvature."""
     limit: Array
-    """c sqrt(1 - lambda) / lambda, where bound starts and what it never exceeds."""
+    """Where bound starts and what it never exceeds: c sqrt(1 - lambda) / lambda for DESTINY; see `first`."""
     curvature: Array
     """L_i, recent largest secant ||dH|| / ||dX||, forgotten slowly."""
     peak: Array
@@ -248,13 +248,13 @@ class PlainBB:
     steeper = unmoved
 
 
-def secants(move: Move) -> tuple[Array, Array, Array]:
-    """||dH|| / ||S||, where it is more than rounding errors (elsewhere 0), and the Barzilai-Borwein step."""
+def secants(move: Move) -> tuple[Array, Array]:
+    """||dH|| / ||S||, and where it is more than rounding errors (elsewhere it is 0)."""
     moved = inner(move.S, move.S)
     # 1e-13 of ||X|| = sqrt(p): below it the differences are noise, and so would be the step.
     sound = moved > 1e-26 * move.S.shape[-1]
     secant = np.sqrt(np.divide(inner(move.dH, move.dH), moved, out=np.zeros_like(moved), where=sound))
-    return scalar(secant), scalar(sound), barzilai_borwein(move)
+    return scalar(secant), scalar(sound)
 
 
 def within(eta: Array, limit: Array | float, size: Array) -> Array:
@@ -267,8 +267,8 @@ class BB:
     """Barzilai-Borwein steps that never outrun the network.
 
     eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i)), L_i the largest recent secant
-    ||dH_i|| / ||dX_i||. L_i is forgotten (factor ``forget``) only while the agent and its neighbours draw
-    closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
+    ||dH_i|| / ||dX_i||, without the division by lambda where steps are not averaged. L_i is forgotten
+    (factor ``forget``) only while the agent and its neighbours draw closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
     the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the
     bound itself shrinks, down to a tenth, and grows again later. No step moves X by more than ``reach``:
     a quarter keeps it near the region R of Lemma 2.1. Nothing to tune, and scale-free throughout. Long
@@ -299,7 +299,8 @@ class BB:
         """One step: do we draw closer, how curved is it here, how far may we go."""
         fast, slow = self.averages(pace, move.disagreement)
         closer = fast <= slow
-        secant, sound, eta = secants(move)
+        secant, sound = secants(move)
+        eta = barzilai_borwein(move)
         peak = np.maximum(pace.peak, secant)
         floor = np.where(closer, self.fade * pace.floor, np.maximum(pace.floor, pace.curvature))
         trusted = np.where(closer, np.maximum(floor, self.forget * pace.curvature), peak)
@@ -331,7 +332,7 @@ def alternating(move: Move, count: Array, before: Array) -> Array:
 
     The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
     """
-    secant, sound, _ = secants(move)  # ||J|| / ||S||, as J = dH for one agent
+    secant, sound = secants(move)  # ||J|| / ||S||, as J = dH for one agent
     with np.errstate(divide="ignore", invalid="ignore"):
         slant = scalar(np.abs(inner(move.S, move.J)) / np.sqrt(inner(move.S, move.S) * inner(move.J, move.J)))
         slant = np.clip(slant, SLANT, 1.0)
