@@ -268,11 +268,12 @@ class BB:
 
     eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i)), L_i the largest recent secant
     ||dH_i|| / ||dX_i||, without the division by lambda where steps are not averaged. L_i is forgotten
-    (factor ``forget``) only while the agent and its neighbours draw closer. When they drift apart, L_i returns to the largest secant ever seen, and the value at which
-    the drift set in becomes a floor that itself fades slowly (factor ``fade``); if that does not help, the
-    bound itself shrinks, down to a tenth, and grows again later. No step moves X by more than ``reach``:
-    a quarter keeps it near the region R of Lemma 2.1. Nothing to tune, and scale-free throughout. Long
-    paths with very different agents remain out of its reach: see docs/method.md.
+    (factor ``forget``) only while the agent and its neighbours draw closer. When they drift apart, L_i
+    returns to the largest secant ever seen, and the value at which the drift set in becomes a floor that
+    itself fades slowly (factor ``fade``); if that does not help, the bound itself shrinks, down to a tenth,
+    and grows again later. No step moves X by more than ``reach``: a quarter keeps it near the region R of
+    Lemma 2.1. Nothing to tune, and scale-free throughout. Long paths with very different agents remain out
+    of its reach: see docs/method.md.
     """
 
     eta: float | None = None
