@@ -103,7 +103,7 @@ def read(path: str | Path) -> Experiment:
         network=read_network(tables["network"], problem.agents, folder),
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", 0),
-        algorithms=read_algorithms(tables.get("algorithm", [{"kind": "destiny"}])),
+        algorithms=read_algorithms(tables.get("algorithm", [{"kind": "destiny-momentum"}])),
         stop=check(tables.get("stop", {}), "[stop]", STOP),
         every=run.get("every", 10),
         checkpoint=run.get("checkpoint", 100),
