@@ -111,14 +111,14 @@ def _replace(path: Path, writer: Callable[[Path], object]) -> None:
 def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[Array, ...]:
     """Mix until the largest change seen by any agent is rounding; all agents end after the same round."""
     start = agents.traffic.rounds
+    change = np.ones(len(agents.ids))
     while True:
-        mixed = agents.mix(*arrays)
-        pairs = zip(mixed, arrays, strict=True)
-        agents.flood = np.max([_change(a, b) for a, b in pairs], axis=0)
+        # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
         heard = max(1, flooding_time(network, agents.traffic.rounds))
-        arrays = agents.mix(*mixed, rounds=heard)
-        done = bool((agents.flood <= ACCURACY).all())
-        agents.flood = None
+        before, agents.flood = arrays, change
+        arrays = agents.mix(*arrays, rounds=heard)
+        change = np.max([_change(a, b) for a, b in zip(arrays, before, strict=True)], axis=0)
+        done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
         if done or agents.traffic.rounds - start >= MOST:
             return arrays
 

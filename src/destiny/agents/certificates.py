@@ -1,4 +1,4 @@
-"""A certificate authority of one's own, for trying things out and for tests; real ones are run with more care."""
+"""A certificate authority for trying things out and for tests; real ones are run with more care."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import signal
 import socket
 import ssl
 import time
@@ -40,11 +41,11 @@ class Ended(DestinyError):
 
 
 class Stopped(DestinyError):
-    """A signal came while the agent waited."""
+    """A signal came; what was done is saved."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"stopped by {name} while waiting for neighbours")
-        self.name = name
+    def __init__(self, name: str, when: str) -> None:
+        super().__init__(f"stopped by {name} {when}; start it again to go on")
+        self.code = 128 + signal.Signals[name]  # the shell's convention
 
 
 class Post(Protocol):
@@ -395,7 +396,7 @@ class Hub:
         if (name := self.interrupted()) is not None:
             self.told_to_stop = self.told_to_stop or now
             if now - self.told_to_stop > GRACE:
-                self.fail(Stopped(name))
+                self.fail(Stopped(name, "while waiting for neighbours"))
         for watcher in self.watchers:
             watcher()
         self.loop.call_later(TICK, self.tick)

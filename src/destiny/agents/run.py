@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class View:
 
 
 def run(
-    settings: Settings, *, loud: bool = True, show: Callable[[View], Callable[[], None]] | None = None
+    settings: Settings, *, loud: bool = True, watchers: Sequence[Callable[[View], Callable[[], None]]] = ()
 ) -> Outcome:
     """Run an agent to its end; a run that was interrupted goes on from its last checkpoint.
 
@@ -65,15 +66,14 @@ def run(
         From `destiny.agents.read`.
     loud : bool
         Whether to say on standard error who was refused and why.
-    show : callable, optional
-        Given a `View`, what to call several times a second while the agent waits.
+    watchers : sequence of callables
+        Each is given a `View` and returns what to call several times a second while the agent waits.
     """
     with threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
             agent.hub.interrupted = lambda: interrupt.name
-            if show is not None:
-                agent.hub.watchers.append(show(agent.view))
+            agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
             return agent.go()
         except DestinyError as error:
             agent.journal.note("end", why=str(error))
@@ -95,13 +95,14 @@ class Agent:
         self.outcome = Outcome.read(settings.out, self.identity)
         round = 0 if self.saved is None else self.saved.facts["round"]
         self.sent = Sent.load(self.folder, round if self.outcome is None else _beyond(self.folder))
-        for n in settings.neighbours:
+        neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
+        for n in neighbours:
             n.need = round
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
         self.hosted = settings.problem.host([settings.index])
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
         self.hub = Hub(
-            settings.hello, settings.neighbours, settings.listen, contexts, self.journal, settings.deadline,
+            settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
             8 * self.largest(),
         )  # fmt: skip
         self.kept = _rounds(self.folder)
@@ -146,7 +147,8 @@ class Agent:
                 break
         self.view.phase = "averaging"
         team = moment.team
-        assert isinstance(team, AgentTeam) and stop is not None
+        assert isinstance(team, AgentTeam)
+        assert stop is not None
         outcome = answer.find(
             team.agents, s.network, s.problem, moment.parts[0].X, stop, moment.step, moment.seconds
         )
@@ -172,7 +174,7 @@ class Agent:
         if fresh and moment.step > 0 and (due or name is not None):
             self.save(moment)
         if name is not None and stop is None:
-            raise Stopped(name)
+            raise Stopped(name, f"after step {moment.step}")
         return stop
 
     def begin(self, moment: Moment) -> None:
@@ -236,7 +238,7 @@ class Agent:
         facts = {
             "step": step, "round": round, "scalars": moment.scalars, "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
-            "degrees": {n.name: n.degree for n in self.settings.neighbours}, **self.identity,
+            "degrees": {n.name: n.degree for n in self.hub.neighbours}, **self.identity,
         }  # fmt: skip
         path = checkpoints.place(self.folder, step).with_suffix(".npz")
         npz.write({**self.sent.file(self.folder, round), path: (arrays, facts)})
