@@ -42,9 +42,9 @@ def test_same_bits_as_in_one_process(case, tmp_path):
     assert sum(o.sent for o in outcomes) > party.reference.scalars  # averaging is on top of it
 
 
-@pytest.mark.parametrize("options", ["loss = 0.3\nseed = 5", 'weights = "max-degree"', "loss = 0.8"])
+@pytest.mark.parametrize("options", ["loss = 0.3\nseed = 5", 'weights = "max-degree"', "loss = 0.5"])
 def test_same_bits_on_networks_that_all_agents_know(options, tmp_path):
-    stop = "rounds = 150\ntolerance = 1e-2" if "0.8" not in options else LIMIT
+    stop = "rounds = 150\ntolerance = 1e-2" if "0.5" not in options else LIMIT
     party = Party(tmp_path, RANDOM, stop=stop, whole=EDGES + options)
     party.go()
     party.check()

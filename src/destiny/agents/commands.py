@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from destiny.agents import init, status
-from destiny.agents.run import run
+from destiny.agents.agent import run
 from destiny.agents.settings import read
 
 many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")

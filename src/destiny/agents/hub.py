@@ -199,11 +199,14 @@ class Hub:
 
     def missed(self, n: Neighbour, error: Exception) -> None:
         """A call that did not get through."""
-        failed = isinstance(error, ssl.SSLError)
-        why = f"cannot be reached at {n.host}:{n.port} ({_spell(error)})"
-        if failed:
+        wrong = isinstance(error, ssl.SSLError)
+        self.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
+
+    def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
+        """Why there is no connection; said once, however often it is tried."""
+        if wrong and n.trouble != why:
             self.journal.tell("refused", n.name, f"{n.name} {why}", address=f"{n.host}:{n.port}")
-        n.trouble, n.wrong = why, failed
+        n.trouble, n.wrong = why, wrong
 
     async def listen(self) -> None:
         """Take whoever calls; a crowd of silent callers pushes out its own oldest members."""
@@ -217,6 +220,7 @@ class Hub:
             stranger = self.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
             self.strangers[stranger] = None
             stranger.add_done_callback(lambda task: self.strangers.pop(task, None))
+            await asyncio.sleep(0)  # a crowd would be accepted without a pause: let others have their turn
             if len(self.strangers) > STRANGERS:
                 oldest = next(iter(self.strangers))
                 del self.strangers[oldest]
@@ -266,7 +270,7 @@ class Hub:
             self.check_run(n, hello)
             self.post.serves(hello.need)
         except Refused as error:
-            n.trouble, n.wrong = str(error), True
+            n.trouble, n.wrong = str(error), True  # the link tells it
             raise
         if n.link is not None:  # the newest is the true one: its side has given the other up
             n.link.cut()
@@ -297,8 +301,7 @@ class Hub:
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""
         if link.called is not None:  # only then do we know who speaks
-            link.called.trouble, link.called.wrong = f"refused {self.me.agent}, which {why}", True
-            self.journal.tell("refused by", link.who, f"{link.who} refused: {self.me.agent} {why}")
+            self.note_trouble(link.called, f"refused {self.me.agent}, which {why}", True)
 
     # What links report
 

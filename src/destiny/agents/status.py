@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from destiny.agents.agent import View
 from destiny.agents.neighbour import Neighbour
-from destiny.agents.run import View
 from destiny.errors import SettingsError
 
 REQUEST = 4096  # bytes of a request; a browser's are shorter

@@ -94,7 +94,9 @@ class Agent:
         self.saved = self.find_saved()
         self.outcome = Outcome.read(settings.out, self.identity)
         round = 0 if self.saved is None else self.saved.facts["round"]
-        self.sent = Sent.load(self.folder, round if self.outcome is None else _beyond(self.folder))
+        if self.outcome is not None:  # nothing more is needed, but others may need what was sent
+            round = _beyond(self.folder)
+        self.sent = Sent.load(self.folder, round)
         neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
         for n in neighbours:
             n.need = round
