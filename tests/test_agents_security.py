@@ -384,7 +384,7 @@ def test_500_half_open_connections(siege):
     crowd = [socket.create_connection(siege.address, timeout=PATIENCE) for _ in range(500)]
     try:
         siege.refused("was dropped: more than 64 had not said who they are")
-        assert len(siege.target.view.hub.strangers) <= hubs.STRANGERS
+        assert len(siege.target.view.hub.strangers) <= hubs.STRANGERS + 1  # the one about to be dropped
         siege.lifted()
     finally:
         for sock in crowd:

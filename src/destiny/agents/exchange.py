@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from destiny.agents.hub import Absent, Ended, Hub
 from destiny.agents.neighbour import Neighbour
 from destiny.agents.sent import Sent
-from destiny.agents.wire import HEADER, Refused
+from destiny.agents.wire import HEADER, Refused, finite
 from destiny.engines.base import rows_of
 from destiny.errors import DestinyError, SettingsError
 from destiny.types import Array, Topology
@@ -54,7 +54,7 @@ class Exchange:
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
         """One round: send to all, wait for all, put them in the order of their index."""
         numbers = self.sent.add(round, self.hub.mark, list(blocks))
-        if not np.isfinite(numbers).all():
+        if not finite(numbers):
             self.give_up(f"diverged: its numbers were not finite any more in round {round}")
         self.round = round
         for n in self.heard:

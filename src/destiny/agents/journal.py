@@ -28,7 +28,7 @@ class Journal:
 
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
-        self.file = None if path is None else path.open("a", encoding="utf-8")
+        self.file = None if path is None else path.open("ab", buffering=0)
         self.since, self.lines, self.untold = time.monotonic(), 0, 0
         self.recent: list[dict[str, Any]] = []
 
@@ -52,10 +52,9 @@ class Journal:
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
         if self.file is not None:
             try:
-                self.file.write(json.dumps(entry) + "\n")
-                self.file.flush()
+                self.file.write(json.dumps(entry).encode() + b"\n")
             except OSError as error:  # a run does not end for want of a log
-                self.file = None
+                self.close()
                 print(f"destiny: {self.agent}: no more log: {error.strerror}", file=sys.stderr, flush=True)
         return True
 
@@ -63,3 +62,4 @@ class Journal:
         """Let go of the file."""
         if self.file is not None:
             self.file.close()
+            self.file = None

@@ -119,7 +119,7 @@ class Link(asyncio.BufferedProtocol):
 
     def take_numbers(self, peer: Neighbour, header: Header, content: memoryview) -> None:
         """A round's numbers."""
-        if not np.isfinite(np.frombuffer(content)).all():
+        if not wire.finite(np.frombuffer(content)):
             raise Refused(f"sent numbers that are not finite in round {header.round}")
         assert self.slot is not None
         peer.inbox.append(Message(header.round, header.length, self.slot))
@@ -134,7 +134,7 @@ class Link(asyncio.BufferedProtocol):
         if not self.dead and not self.transport.is_reading():
             self.transport.resume_reading()
 
-    def write(self, message: bytes | bytearray) -> None:
+    def write(self, message: bytes | memoryview) -> None:
         """Send a whole message."""
         if self.peer is not None:
             self.peer.bytes_out += len(message)

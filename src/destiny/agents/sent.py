@@ -20,16 +20,17 @@ class Sent:
     """
 
     def __init__(self) -> None:
-        self.messages: dict[int, bytearray] = {}
+        self.messages: dict[int, memoryview] = {}
         self.first = 0  # the earliest round still held
         self.unsaved = 0  # the earliest round not on disk
 
     def add(self, round: int, mark: int, blocks: list[Array]) -> Array:
         """One more message; its numbers, all blocks side by side."""
         size = sum(block.size for block in blocks)
-        message = bytearray(HEADER.size + 8 * size)
+        whole = np.empty(HEADER.size // 8 + size)
+        message = whole.data.cast("B")
         message[: HEADER.size] = Header(Kind.DATA, round, mark, 8 * size).pack()
-        numbers = np.frombuffer(message, offset=HEADER.size)
+        numbers = whole[HEADER.size // 8 :]
         np.concatenate([block.ravel() for block in blocks], out=numbers)
         self.messages[round] = message
         return numbers

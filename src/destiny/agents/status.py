@@ -158,8 +158,13 @@ def respond(view: View, asked: bytes) -> bytes:
     first, *headers = asked.decode("latin-1").split("\r\n")
     method, _, path = first.partition(" ")
     path = path.partition(" ")[0]
-    hosts = [h.partition(":")[2].strip().rpartition(":")[0] for h in headers if h.lower().startswith("host:")]
-    if hosts and hosts[0] not in ("127.0.0.1", "localhost", ""):  # a page elsewhere must not read this one
+    asked_of = next(
+        (h.partition(":")[2].strip() for h in headers if h.lower().startswith("host:")), "localhost"
+    )
+    if asked_of.partition(":")[0] not in (
+        "127.0.0.1",
+        "localhost",
+    ):  # a page elsewhere must not read this one
         return _response("403 Forbidden", "text/plain", "ask for localhost\n")
     if method != "GET":
         return _response("405 Method Not Allowed", "text/plain", "this can only be looked at\n")
