@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -134,8 +135,9 @@ key = "key.pem"
 
     # In threads of this process
 
-    def thread(self, i: int) -> Running:
-        return Running(self.settings(i))
+    def thread(self, i: int, host: str | None = None) -> Running:
+        """An agent in a thread, on a host of its own if a network namespace is named."""
+        return Running(self.settings(i), host)
 
     def go(self) -> list[agents.Outcome]:
         """All agents to their end."""
@@ -143,9 +145,9 @@ key = "key.pem"
 
     # As processes
 
-    def start(self, i: int, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen:
+    def start(self, i: int, *options: str) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        command = [*prefix, *COMMAND, str(self.home(i) / "agent.toml"), *options]
+        command = [*COMMAND, str(self.home(i) / "agent.toml"), *options]
         return subprocess.Popen(command, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, **pipes)
 
     # What must come of it
@@ -198,9 +200,9 @@ def identity(settings: agents.Settings) -> dict:
 class Running(threading.Thread):
     """An agent in a thread."""
 
-    def __init__(self, settings: agents.Settings) -> None:
+    def __init__(self, settings: agents.Settings, host: str | None = None) -> None:
         super().__init__(daemon=True)
-        self.settings = settings
+        self.settings, self.host = settings, host
         self.outcome: agents.Outcome | None = None
         self.error: BaseException | None = None
         self.view = None
@@ -208,6 +210,8 @@ class Running(threading.Thread):
 
     def run(self) -> None:
         try:
+            if self.host is not None:
+                move_to(self.host)
             self.outcome = agents.run(self.settings, loud=False, watchers=[self.watch])
         except BaseException as error:
             self.error = error
@@ -223,6 +227,14 @@ class Running(threading.Thread):
             raise self.error
         assert self.outcome is not None
         return self.outcome
+
+
+def move_to(space: str) -> None:
+    """This thread, and no other, from now on has the network of a namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/run/netns", space).open() as file:
+        if libc.setns(file.fileno(), 0x40000000):  # CLONE_NEWNET
+            raise OSError(ctypes.get_errno(), "setns")
 
 
 def wait_for(condition, what: str = "something"):

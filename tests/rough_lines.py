@@ -74,10 +74,6 @@ class Lines:
         for space in self.spaces:
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
 
-    def on(self, i: int) -> tuple[str, ...]:
-        """What a command begins with to run on a host."""
-        return ("ip", "netns", "exec", self.spaces[i])
-
     def cut(self, *pairs: tuple[int, int]) -> None:
         """No packet gets through between some hosts from now on."""
         self.down = {frozenset(pair) for pair in pairs}

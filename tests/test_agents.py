@@ -8,7 +8,7 @@ import pytest
 import destiny
 from destiny import agents
 from destiny.agents.neighbourhood import Neighbourhood
-from tests.agent_party import PROBLEM, Party, identity
+from tests.agent_party import PROBLEM, Party, Running, identity
 
 OLSR = 'kind = "olsr"\nsynthetic = { n = 12, m = 90, noise = 0.1, seed = 0 }\np = 3'
 SDL = 'kind = "sdl"\nsynthetic = { n = 12, m = 90, seed = 0 }\np = 3'
@@ -58,9 +58,6 @@ def test_same_bits_on_networks_that_change_by_another_rule(kind, tmp_path):
     )
     whole = f'[network]\nkind = "edges"\nedges = {RING.edges.tolist()}'
     party = Party(tmp_path, RING, stop=LIMIT, whole=whole)
-
-    from tests.agent_party import Running
-
     running = [
         Running(dataclasses.replace(party.settings(i), network=network)) for i in range(party.size)
     ]  # fmt: skip

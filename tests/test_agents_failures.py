@@ -2,6 +2,7 @@
 
 import errno
 import random
+import re
 import shutil
 import signal
 import threading
@@ -30,26 +31,25 @@ def reached(party, i, step):
     return lambda: any(s >= step for s in party.steps(i))
 
 
-def finish(party, processes):
-    for process in processes:
-        end(process)
-    party.check()
-
-
 def test_killed_at_random_moments_even_neighbours_together(tmp_path):
-    party = Party(tmp_path, RING, algorithm=LONG, stop="rounds = 800\ntolerance = 0", run="checkpoint = 10")
-    processes = [party.start(i) for i in range(4)]
+    network = destiny.networks.complete(3)
+    party = Party(
+        tmp_path, network, algorithm=LONG, stop="rounds = 900\ntolerance = 0", run="checkpoint = 10"
+    )
+    processes = [party.start(i) for i in range(3)]
     chance = random.Random(2022)
-    for victims in ([2], [0, 1], [3, 0, 1]):
+    for victims in ([2], [0, 1]):
         step = max(party.steps(victims[0]), default=0) + chance.randrange(20, 90)
         wait_for(reached(party, victims[0], step), f"step {step}")
         for i in victims:
             kill(processes[i])
         for i in victims:
             processes[i] = party.start(i)
-    assert max(party.steps(0)) < 780, "the run was over before the last of them died"
-    finish(party, processes)
-    assert sum(e["event"] == "resumed" for e in party.log(0)) == 2
+    assert max(party.steps(0)) < 850, "the run was over before the last of them died"
+    for process in processes:
+        end(process)
+    party.check()
+    assert [sum(e["event"] == "resumed" for e in party.log(i)) for i in range(3)] == [1, 1, 1]
 
 
 CRASHES = ("before a checkpoint", "between its files", "after it", "averaging", "with the answer", "leaving")
@@ -144,56 +144,77 @@ def _cut_one(hub, which):
         link.transport.abort()
 
 
-def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_path):
-    party = Party(
-        tmp_path, destiny.networks.path(3), stop="rounds = 4000\ntolerance = 0", run=OFTEN, deadline=3
-    )
-    processes = [party.start(i) for i in range(3)]
-    wait_for(reached(party, 1, 20))
-    kill(processes[2])
-    told = [end(processes[i], code=75)[1] for i in (0, 1)]
-    assert "agent-2 has not sent round" in told[1]
-    assert "for 3 s" in told[1]
-    assert "agent-1 has not sent round" in told[0]
-    assert "Traceback" not in "".join(told)
-    assert all(party.steps(i) for i in range(3)), "checkpoints are kept"
+def crash_at(monkeypatch, index, step):
+    """An agent dies right after saving some step, once."""
+    save, dead = Agent.save, threading.Event()
+
+    def wrapped(self, moment):
+        save(self, moment)
+        if self.settings.index == index and moment.step >= step and not dead.is_set():
+            dead.set()
+            raise Crash
+
+    monkeypatch.setattr(Agent, "save", wrapped)
 
 
-def test_after_75_starting_again_continues_to_the_same_bits(tmp_path):
-    party = Party(tmp_path, PAIR, algorithm=LONG, stop="rounds = 900\ntolerance = 0", run=OFTEN, deadline=10)
-    first, second = party.thread(0), party.start(1)
-    wait_for(reached(party, 0, 50))
-    kill(second)
-    with pytest.raises(Absent, match=r"agent-1 has not sent round \d+ for 10 s"):
-        first.end()
+def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_path, monkeypatch):
+    party = Party(tmp_path, PAIR, algorithm=LONG, stop="rounds = 300\ntolerance = 0", run=OFTEN)
+    party.write(0, deadline="2")
+    crash_at(monkeypatch, 1, 50)
+    victim = party.thread(1)
+    told = end(party.start(0), code=75)[1]
+    assert re.search(r"agent-1 has not sent round \d+ for 2 s: it cannot be reached", told), told
+    assert "Traceback" not in told
+    assert isinstance(victim.error, Crash)
+    assert len(party.steps(0)) == 2, "checkpoints are kept"
+    party.go()
+    party.check()
+
+
+def test_whoever_waits_for_somebody_who_waits_says_so(tmp_path, monkeypatch):
+    party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 300\ntolerance = 0", run=OFTEN)
+    party.write(0, deadline="1")
+    crash_at(monkeypatch, 2, 50)
+    running = [party.thread(i) for i in range(3)]
+    with pytest.raises(Absent, match=r"agent-1 has not sent round .* connected and may itself be waiting"):
+        running[0].end()
     assert Absent.code == 75
-    finish(party, [party.start(i) for i in range(2)])
+    party.thread(2).end()
+    party.thread(0).end()
+    running[1].end()
+    party.check()
 
 
 def test_a_slow_agent_only_slows_the_run(tmp_path):
-    party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 600\ntolerance = 0", run=OFTEN)
-    processes = [party.start(i) for i in range(3)]
+    party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 500\ntolerance = 0", run=OFTEN)
+    others, slow = [party.thread(i) for i in (0, 2)], party.start(1)
     wait_for(reached(party, 1, 20))
-    processes[1].send_signal(signal.SIGSTOP)
+    slow.send_signal(signal.SIGSTOP)
     seen = [max(party.steps(i)) for i in (0, 2)]
     threading.Event().wait(1.5)  # it does nothing for a while
     later = [max(party.steps(i)) for i in (0, 2)]
     assert all(b - a <= 10 for a, b in zip(seen, later, strict=True)), "nobody runs ahead"
-    processes[1].send_signal(signal.SIGCONT)
-    finish(party, processes)
+    slow.send_signal(signal.SIGCONT)
+    for other in others:
+        other.end()
+    end(slow)
+    party.check()
 
 
 def test_sigterm_saves_and_the_next_start_goes_on(tmp_path):
     party = Party(
-        tmp_path, PAIR, algorithm=LONG, stop="rounds = 1200\ntolerance = 0", run="checkpoint = 100000"
+        tmp_path, PAIR, algorithm=LONG, stop="rounds = 2500\ntolerance = 0", run="checkpoint = 1000"
     )
-    first, second = (party.start(i) for i in range(2))
-    wait_for(lambda: any(e["event"] == "connected" for e in party.log(0)))
-    threading.Event().wait(0.3)
-    first.send_signal(signal.SIGTERM)
-    told = end(first, code=143)[1]
-    assert "stopped by SIGTERM" in told
-    finish(party, [party.start(0), second])
+    other, process = party.thread(1), party.start(0)
+    wait_for(lambda: other.view and other.view.step > 100)
+    process.send_signal(signal.SIGTERM)
+    told = end(process, code=143)[1]
+    assert "stopped by SIGTERM after step" in told
+    assert "start it again to go on" in told
+    assert party.steps(0)
+    party.thread(0).end()
+    other.end()
+    party.check()
 
 
 @pytest.mark.parametrize("where", ["in the middle", "at the end"])
@@ -273,12 +294,53 @@ def test_two_damaged_checkpoints_end_in_a_sentence(tmp_path, monkeypatch):
         party.thread(1).end()
 
 
-def test_a_checkpoint_without_its_messages_ends_in_a_sentence(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN)
+def test_messages_that_were_lost_and_are_needed_end_in_a_sentence(tmp_path, monkeypatch):
+    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=2)
     stopped_midway(party, monkeypatch)
     sorted((party.out(1) / "checkpoints").glob("sent-*.npz"))[-1].unlink()
-    with pytest.raises(destiny.CheckpointError, match="lacks messages sent before round"):
-        party.thread(1).end()
+    damage(party.out(0) / "checkpoints" / "checkpoint-000000030.npz")
+    first, second = party.thread(0), party.thread(1)
+    with pytest.raises(
+        destiny.SettingsError, match=r"needs round 45, but what was sent before round 50 is gone"
+    ):
+        first.end()
+    with pytest.raises(destiny.SettingsError, match="all agents must start a new run"):
+        second.end()
+
+
+def test_signals_at_odd_moments_leave_no_gap_in_what_was_sent(tmp_path, monkeypatch):
+    """A checkpoint between two others lets neighbours forget messages they have not saved yet."""
+    party = Party(tmp_path, PAIR, stop="rounds = 150\ntolerance = 0", run="checkpoint = 20")
+    look, odd = Agent.look, iter([27, 33, 41])
+    due = [next(odd)]
+
+    def signalled(self, moment):
+        if self.settings.index == 1 and moment.step == due[0]:
+            due[0] = next(odd, 10**9)
+            self.hub.interrupted = lambda: "SIGTERM"
+        return look(self, moment)
+
+    monkeypatch.setattr(Agent, "look", signalled)
+    other = party.thread(0)
+    for _ in range(3):
+        with pytest.raises(destiny.DestinyError, match="stopped by SIGTERM after step"):
+            party.thread(1).end()
+    stop_both = threading.Event()
+    save = Agent.save
+
+    def crash_once(self, moment):
+        save(self, moment)
+        if self.settings.index == 0 and moment.step == 60 and not stop_both.is_set():
+            stop_both.set()
+            raise Crash
+
+    monkeypatch.setattr(Agent, "save", crash_once)
+    last = party.thread(1)
+    other.join(60)
+    assert isinstance(other.error, Crash)
+    party.thread(0).end()
+    last.end()
+    party.check()
 
 
 def test_an_agent_that_lost_its_checkpoints_is_told_to_start_a_new_run(tmp_path, monkeypatch):

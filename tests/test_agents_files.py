@@ -17,7 +17,7 @@ from destiny import agents
 from destiny.agents import init, status
 from destiny.agents.journal import Journal
 from destiny.agents.settings import address
-from tests.agent_party import PATIENCE, Party, end, wait_for
+from tests.agent_party import PATIENCE, Party, Running, end, wait_for
 
 PAIR = destiny.networks.path(2)
 ROOT = Path(__file__).parents[1]
@@ -84,8 +84,11 @@ def test_addresses_of_all_kinds():
 
 def test_a_port_in_use_is_told(tmp_path):
     party = Party(tmp_path, PAIR)
-    with socket.create_server((party.host, 7000)):
-        assert "listen" in end(party.start(0), code=2)[1]
+    with (
+        socket.create_server((party.host, 7000)),
+        pytest.raises(destiny.SettingsError, match=r"\[agent\] listen .*:7000 cannot be used: Address"),
+    ):
+        party.thread(0).end()
 
 
 def test_what_the_hello_says_holds_nothing_private(tmp_path):
@@ -113,22 +116,18 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     for k, name in enumerate("abc"):
         np.save(out / name / f"part-{k}.npy", parts[k])
         assert (out / name / "key.pem").stat().st_mode & 0o777 == 0o600
-    words = [sys.executable, "-m", "destiny", "agent"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([*words, str(out / n / "agent.toml")], **pipes) for n in "abc"]
-    for process in running:
-        told, _ = end(process)
-        assert "converged: every agent's local residual was below 1e-07" in told
-        assert "explained variance" in told
+    running = [Running(agents.read(out / name / "agent.toml")) for name in "abc"]
+    told = [str(one.end()) for one in running]
+    assert all("converged: every agent's local residual was below 1e-07" in text for text in told)
+    assert all("explained variance" in text for text in told)
     with np.load(out / "b" / "results" / "solution.npz") as file:
         answer = file["X"]
     problem = destiny.problems.PCA(parts, p=2)
     alone = destiny.solve(problem, destiny.networks.ring(3), decentralised=True, tolerance=1e-7, rounds=500)
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)
-    assert "is there already" in command(
-        "agents", "init", experiment, "--hosts", hosts, "--out", out, code=2
-    )  # fmt: skip
+    with pytest.raises(destiny.SettingsError, match="is there already"):
+        init.files(str(experiment), hosts, out, "trial")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +165,8 @@ def test_the_status_page_and_metrics(tmp_path):
     party = Party(tmp_path, PAIR)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = end(party.start(0, "--status", str(port)), code=2)[1]
-        assert f"--status {port} cannot be used" in told
+        with pytest.raises(destiny.SettingsError, match=f"--status {port} cannot be used"):
+            agents.run(party.settings(0), watchers=[status.serve(port)])
     waiting = party.start(0, "--status", str(port))
 
     def fetch(path, method="GET", host=f"localhost:{port}"):

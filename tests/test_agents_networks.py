@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import destiny
-from tests.agent_party import Party, end, wait_for
+from tests.agent_party import Party, wait_for
 from tests.rough_lines import Lines, why_not
 
 REASON = why_not()
@@ -17,12 +17,12 @@ def party_on(lines, folder, network, **options):
 
 
 def start_all(party, lines):
-    return [party.start(i, prefix=lines.on(i)) for i in range(party.size)]
+    return [party.thread(i, lines.spaces[i]) for i in range(party.size)]
 
 
-def finish(party, processes):
-    for process in processes:
-        end(process)
+def finish(party, running):
+    for one in running:
+        one.end()
     party.check()
 
 
@@ -43,7 +43,7 @@ def test_a_partition_that_heals_and_a_link_down_for_10_seconds(tmp_path):
     with Lines(4, delay=0.001) as lines:
         options = {"stop": "rounds = 700\ntolerance = 0", "run": "checkpoint = 10"}
         party = party_on(lines, tmp_path, destiny.networks.ring(4), **options)
-        processes = start_all(party, lines)
+        running = start_all(party, lines)
         wait_for(lambda: any(s >= 20 for s in party.steps(0)))
         lines.cut((1, 2), (0, 3))
         threading.Event().wait(3)
@@ -55,4 +55,4 @@ def test_a_partition_that_heals_and_a_link_down_for_10_seconds(tmp_path):
         stuck = max(party.steps(0))
         assert stuck < 680, "the run was over before the link came back"
         lines.cut()
-        finish(party, processes)
+        finish(party, running)

@@ -327,7 +327,7 @@ AFTER_HELLO = {
         "announced 18446744073709551608 bytes",
     ),
     "half a number": (frame(length=12, content=bytes(12)), "", "announced 12 bytes"),
-    "a wrong shape": (frame(length=16, content=bytes(16)), "", "sent 16 bytes for round 0, expected"),
+    "a wrong shape": (frame(length=16, content=bytes(16)), "", "announced 16 bytes for round 0, expected"),
     "NaN": (None, float("nan"), "numbers that are not finite in round 0"),
     "infinity": (None, float("inf"), "numbers that are not finite in round 0"),
     "a second HELLO": (None, "hello", "sent a second HELLO"),
@@ -358,6 +358,17 @@ def test_what_a_neighbour_may_not_send(what, siege):
     if extra == "announced":  # the first of the two was taken for the neighbour's: that run is spoilt
         return
     siege.lifted()
+
+
+def test_a_wrong_shape_that_comes_before_its_round(siege):
+    """A message ahead of its time may have any size up to the largest; when its round comes it must fit."""
+    sock = siege.admitted()
+    _, content = read_message(sock)
+    sock.sendall(
+        frame(round=0, length=len(content), content=content) + frame(round=1, length=16, content=bytes(16))
+    )
+    assert "16 bytes for round 1, expected" in farewell(sock)
+    siege.refused("agent-0", "16 bytes for round 1")
 
 
 def test_a_hello_overheard_and_said_again_by_another(siege):

@@ -88,6 +88,10 @@ class Agent:
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
         self.folder = settings.out / "checkpoints"
+        self.agreement = Agreement(
+            settings.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
+        )
+        self.rounds = Rounds(settings.rounds)
         claim(settings.out)
         contexts = tls.contexts(settings.files)
         self.notes: list[str] = []
@@ -110,10 +114,6 @@ class Agent:
         self.kept = _rounds(self.folder)
         self.hub.mark = self.durable
         self.view = View(settings, self.hub, self.journal)
-        self.agreement = Agreement(
-            settings.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
-        )
-        self.rounds = Rounds(settings.rounds)
         self.history = History(COLUMNS)
         self.value: Array | None = None
         self.before, self.cost = 0, 1

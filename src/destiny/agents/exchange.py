@@ -73,8 +73,8 @@ class Exchange:
         return [self.buffer]
 
     def all_here(self) -> bool:
-        """Whether this round's message of every neighbour has come; those that do not fit are refused."""
-        due = len(self.sent.messages[self.round]) - HEADER.size
+        """Whether all messages of this round are here; one that came early and does not fit is refused."""
+        due = self.size(self.round)
         for n in self.heard:
             if not n.inbox:
                 return False
@@ -107,6 +107,11 @@ class Exchange:
     def due(self, peer: Neighbour) -> int:
         """The round that must come next from a neighbour."""
         return self.next_up(peer, peer.need)
+
+    def size(self, round: int) -> int | None:
+        """Bytes of everybody's message of a round, as soon as our own is there."""
+        mine = self.sent.messages.get(round)
+        return None if mine is None else len(mine) - HEADER.size
 
     def pump(self, peer: Neighbour) -> None:
         """Write what a neighbour lacks, as far as it reads."""

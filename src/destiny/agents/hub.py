@@ -54,6 +54,9 @@ class Post(Protocol):
     def due(self, peer: Neighbour) -> int:
         """The round that must come next from a neighbour."""
 
+    def size(self, round: int) -> int | None:
+        """Bytes of a message of a round, if that is known already."""
+
     def pump(self, peer: Neighbour) -> None:
         """Write what a neighbour lacks, as far as it reads."""
 
@@ -137,8 +140,14 @@ class Hub:
         """Run something in the background as long as the hub lives."""
         started: asyncio.Task[None] = self.loop.create_task(task)
         self.tasks.add(started)
-        started.add_done_callback(self.tasks.discard)
+        started.add_done_callback(self.finished_task)
         return started
+
+    def finished_task(self, task: asyncio.Task[None]) -> None:
+        """A mistake of ours in the background must not go unnoticed."""
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
 
     def close(self) -> None:
         """End all connections; what was written leaves first."""
@@ -182,7 +191,7 @@ class Hub:
                             ssl_handshake_timeout=HANDSHAKE,
                         )  # fmt: skip
                         await link.settled
-                except (OSError, TimeoutError) as error:  # TLS errors are OSErrors
+                except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
                     self.missed(n, error)
                     if hasattr(link, "transport"):
                         link.cut()
@@ -235,9 +244,10 @@ class Hub:
             )
             async with asyncio.timeout(HANDSHAKE):
                 await link.settled
-        except TimeoutError:
-            link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
         except OSError as error:
+            if hasattr(link, "transport"):  # a time-out, as the handshake is over
+                link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
+                return
             why = f"a caller from {address} failed the handshake: {_spell(error)}"
             self.journal.tell("refused", "unknown", why, address=address)
         except asyncio.CancelledError:
@@ -277,6 +287,7 @@ class Hub:
         n.link, n.trouble, n.wrong, n.degree = link, "", False, hello.degree
         n.connections += 1
         link.peer, link.next_out = n, hello.need
+        link.hold_on(n)
         if link.called is None:
             link.write(self.hello(n))
         self.journal.note("connected", peer=n.name, address=link.address, need=hello.need)
@@ -347,11 +358,11 @@ class Hub:
         if n is None:
             if link.called is not None and not link.called.wrong:
                 link.called.trouble = (
-                    f"{why or 'ended the connection'} before its HELLO: it may not accept our certificate"
+                    f"{why or 'has ended the connection'} before its HELLO: it may not accept our certificate"
                 )
         elif n.link is link:
             n.link = None
-            n.trouble = why or "ended the connection"
+            n.trouble = why or "has ended the connection"
             if not (n.done or self.closing):
                 self.journal.note("lost", peer=n.name, why=n.trouble)
 
@@ -386,7 +397,7 @@ class Hub:
         if self.waiting is not None and not self.waiting.done() and self.ready():
             self.waiting.set_result(None)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """End the wait with an error."""
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)

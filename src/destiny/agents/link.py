@@ -94,11 +94,13 @@ class Link(asyncio.BufferedProtocol):
             raise Refused("sent data before its HELLO")
         if header.round != (due := self.hub.due(peer)):
             raise Refused(f"sent round {header.round} where round {due} was due")
-        if header.length > self.hub.largest or header.length % 8:
-            raise Refused(
-                f"announced {header.length} bytes for round {due}, expected at most {self.hub.largest}"
-            )
-        self.slot = peer.free.pop()  # reading pauses while there is none
+        exact = self.hub.post.size(due)
+        if header.length > self.hub.largest or header.length % 8 or exact not in (None, header.length):
+            expected = f"at most {self.hub.largest}" if exact is None else str(exact)
+            raise Refused(f"announced {header.length} bytes for round {due}, expected {expected}")
+        if not peer.free:
+            raise Refused("sent more rounds than it may be ahead")
+        self.slot = peer.free.pop()
         return memoryview(self.slot)[: header.length]
 
     def take(self, header: Header, content: memoryview) -> None:
@@ -125,9 +127,13 @@ class Link(asyncio.BufferedProtocol):
         peer.inbox.append(Message(header.round, header.length, self.slot))
         self.slot = None
         peer.need = header.round + 1
+        self.hold_on(peer)
+        self.hub.arrived(peer, header.mark)
+
+    def hold_on(self, peer: Neighbour) -> None:
+        """Read no further while there is no memory for another message."""
         if not peer.free:
             self.transport.pause_reading()
-        self.hub.arrived(peer, header.mark)
 
     def go_on(self) -> None:
         """There is memory again."""
@@ -180,7 +186,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
-        self.end(f"the connection ended ({exc})" if exc else "the connection ended")
+        self.end(f"has lost the connection ({exc})" if exc else "has ended the connection")
 
 
 def _tune(sock: socket.socket) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from destiny import npz
 from destiny.agents.wire import HEADER, Header, Kind
-from destiny.errors import CheckpointError
 from destiny.types import Array
 
 
@@ -58,16 +57,16 @@ class Sent:
 
     @classmethod
     def load(cls, folder: Path, end: int) -> Sent:
-        """All messages on disk before a round, without a gap."""
+        """All messages on disk before a round, as far back as they go without a gap."""
         found = cls()
         for path in _paths(folder):
             arrays, _ = npz.read(path, ("first", "end"), ())
             for name, numbers in arrays.items():
                 found.add(int(name.removeprefix("round/")), 0, [numbers])
-        found.messages = {k: m for k, m in sorted(found.messages.items()) if k < end}
-        found.first = min(found.messages, default=end)
-        if len(found.messages) != end - found.first:
-            raise CheckpointError(f"{folder} lacks messages sent before round {end}: a file was removed")
+        found.first = end  # what lies before a gap is needed by nobody: it was let go before it was saved
+        while found.first - 1 in found.messages:
+            found.first -= 1
+        found.messages = {k: m for k, m in found.messages.items() if found.first <= k < end}
         found.unsaved = end
         return found
 
