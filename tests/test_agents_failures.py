@@ -173,15 +173,15 @@ def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_p
 
 def test_whoever_waits_for_somebody_who_waits_says_so(tmp_path, monkeypatch):
     party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 300\ntolerance = 0", run=OFTEN)
-    party.write(0, deadline="1")
+    party.write(0, deadline="3")
     crash_at(monkeypatch, 2, 50)
     running = [party.thread(i) for i in range(3)]
     with pytest.raises(Absent, match=r"agent-1 has not sent round .* connected and may itself be waiting"):
         running[0].end()
     assert Absent.code == 75
-    party.thread(2).end()
-    party.thread(0).end()
-    running[1].end()
+    party.write(0)
+    for one in (party.thread(0), party.thread(2), running[1]):
+        one.end()
     party.check()
 
 
