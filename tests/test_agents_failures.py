@@ -14,7 +14,7 @@ import destiny
 from destiny import agents, npz
 from destiny.agents import answer
 from destiny.agents.agent import Agent
-from destiny.agents.hub import Absent, Ended
+from destiny.agents.waiting import Absent, Ended
 from tests.agent_party import Party, end, identity, kill, wait_for
 
 RING = destiny.networks.ring(4)
@@ -108,7 +108,7 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
         return found
 
     assert replace is npz._aside
-    monkeypatch.setattr("destiny.agents.agent.npz.write", wrapped_write)
+    monkeypatch.setattr("destiny.agents.kept.npz.write", wrapped_write)
     monkeypatch.setattr("destiny.agents.answer.average", wrapped_average)
     monkeypatch.setattr(agents.Outcome, "write", wrapped_answer)
     monkeypatch.setattr("destiny.agents.agent.Agent.leave", wrapped_leave)

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.agents import hub as hubs
-from destiny.agents import wire
+from destiny.agents import door, wire
 from destiny.agents.certificates import Authority, write
 from destiny.agents.wire import HEADER, MAGIC, PROTOCOL, Header, Hello, Kind
 from tests.agent_party import PATIENCE, Party, authority, client_context, connect, read_message, wait_for
@@ -395,7 +394,7 @@ def test_500_half_open_connections(siege):
     crowd = [socket.create_connection(siege.address, timeout=PATIENCE) for _ in range(500)]
     try:
         siege.refused("was dropped: more than 64 had not said who they are")
-        assert len(siege.target.view.hub.strangers) <= hubs.STRANGERS + 1  # the one about to be dropped
+        assert len(siege.target.view.hub.door.strangers) <= door.STRANGERS + 1  # the one about to be dropped
         siege.lifted()
     finally:
         for sock in crowd:
@@ -403,7 +402,7 @@ def test_500_half_open_connections(siege):
 
 
 def test_silence_after_the_connection_and_after_the_handshake(tmp_path, monkeypatch):
-    monkeypatch.setattr(hubs, "HANDSHAKE", 0.5)
+    monkeypatch.setattr(door, "HANDSHAKE", 0.5)
     siege = Siege(tmp_path)
     silent, shy = connect(siege.address, None), siege.call()
     siege.refused("failed the handshake")
@@ -457,8 +456,8 @@ def test_memory_is_taken_only_for_what_is_due():
 def test_nothing_listens_on_all_addresses_unless_the_file_says_so(siege):
     wait_for(lambda: siege.target.view is not None)
     hub = siege.target.view.hub
-    wait_for(lambda: hasattr(hub, "port"))
-    assert hub.listener.getsockname()[0] == siege.party.host
+    wait_for(lambda: hub.door is not None)
+    assert hub.door.listener.getsockname()[0] == siege.party.host
     siege.lifted()
 
 

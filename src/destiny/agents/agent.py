@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from destiny import checkpoint as checkpoints
-from destiny import npz
 from destiny.agents import answer, tls
 from destiny.agents.answer import Outcome
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub, Stopped
+from destiny.agents.hub import Hub
 from destiny.agents.journal import Journal
-from destiny.agents.sent import Sent
+from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
 from destiny.agents.team import AgentTeam, Alone
+from destiny.agents.waiting import Stopped
 from destiny.drive import Agreement, Moment
 from destiny.engines.base import Deaf, HostedAgents
-from destiny.errors import CheckpointError, DestinyError, SettingsError
+from destiny.errors import DestinyError
 from destiny.history import History
 from destiny.interrupt import Interrupt
 from destiny.run import iterate
@@ -87,23 +85,20 @@ class Agent:
 
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
-        self.folder = settings.out / "checkpoints"
         self.agreement = Agreement(
             settings.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
         )
         self.rounds = Rounds(settings.rounds)
-        claim(settings.out)
+        self.kept = Kept(
+            settings.out / "checkpoints", self.identity, settings.index, [n.name for n in settings.neighbours]
+        )
+        self.saved = self.kept.saved
         contexts = tls.contexts(settings.files)
-        self.notes: list[str] = []
-        self.saved = self.find_saved()
         self.outcome = Outcome.read(settings.out, self.identity)
-        round = 0 if self.saved is None else self.saved.facts["round"]
-        if self.outcome is not None:  # nothing more is needed, but others may need what was sent
-            round = _beyond(self.folder)
-        self.sent = Sent.load(self.folder, round)
+        self.sent, need = self.kept.sent(finished=self.outcome is not None)
         neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
         for n in neighbours:
-            n.need = round
+            n.need = need
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
         self.hosted = settings.problem.host([settings.index])
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
@@ -111,8 +106,7 @@ class Agent:
             settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
             8 * self.largest(),
         )  # fmt: skip
-        self.kept = _rounds(self.folder)
-        self.hub.mark = self.durable
+        self.hub.mark = self.kept.mark
         self.view = View(settings, self.hub, self.journal)
         self.history = History(COLUMNS)
         self.value: Array | None = None
@@ -154,7 +148,7 @@ class Agent:
         outcome = answer.find(
             team.agents, s.network, s.problem, moment.parts[0].X, stop, moment.step, moment.seconds
         )
-        npz.write(self.sent.file(self.folder, team.traffic.rounds))
+        self.kept.write_last(self.sent, team.traffic.rounds)
         outcome.write(s.out, self.identity)
         return self.leave(outcome)
 
@@ -194,7 +188,7 @@ class Agent:
         facts = self.saved.facts
         self.agreement.asked, self.agreement.agreed = facts["asked"], facts["agreed"]
         self.cost = facts["cost"]
-        self.journal.note("resumed", step=moment.step, round=moment.round, notes=self.notes)
+        self.journal.note("resumed", step=moment.step, round=moment.round, notes=self.kept.notes)
 
     def measure(self, moment: Moment) -> None:
         """What an agent can tell of itself."""
@@ -212,49 +206,20 @@ class Agent:
             assert isinstance(exchange, Exchange)
             exchange.give_up(f"diverged: ||X^T X - I|| was {view.feasibility:.1e} after step {moment.step}")
 
-    # Files
-
-    def find_saved(self) -> checkpoints.Saved | None:
-        """The newest checkpoint that can be read, if it is of this run."""
-        saved, self.notes = checkpoints.newest(self.folder)
-        if saved is None:
-            return None
-        for name, mine in self.identity.items():
-            if saved.facts.get(name) != mine:
-                raise saved.refuse(
-                    f"belongs to another run: its {name} is {saved.facts.get(name)}, this file's is {mine}; "
-                    "choose another folder for out"
-                )
-        if set(saved.facts["degrees"]) != {n.name for n in self.settings.neighbours}:
-            raise saved.refuse("belongs to another run: this file names other neighbours; use a new run id")
-        return replace(saved, ids=np.array([self.settings.index]))
-
     def save(self, moment: Moment) -> None:
-        """State, and the messages sent since the last checkpoint; both are there, or neither counts."""
+        """A checkpoint of this moment."""
         assert self.value is not None
-        step, round = moment.step, moment.round
         arrays = {"array/history": self.history.as_array(), "array/values": self.value}
         if self.agreement.asked is not None:
             arrays["array/flood"] = moment.team.flood
         arrays |= {f"state/{k}": v for k, v in checkpoints.flatten(moment.parts[0]).items()}
         facts = {
-            "step": step, "round": round, "scalars": moment.scalars, "seconds": moment.seconds,
+            "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
-            "degrees": {n.name: n.degree for n in self.hub.neighbours}, **self.identity,
+            "degrees": {n.name: n.degree for n in self.hub.neighbours},
         }  # fmt: skip
-        path = checkpoints.place(self.folder, step).with_suffix(".npz")
-        npz.write({**self.sent.file(self.folder, round), path: (arrays, facts)})
-        self.sent.saved(self.folder, round)
-        checkpoints.prune(self.folder, checkpoints.kept(self.folder, step))
-        self.kept = [*self.kept, round][-checkpoints.KEPT :]
-        self.hub.mark = self.durable
-
-    @property
-    def durable(self) -> int:
-        """The round of the older of the two checkpoints kept: the newer may turn out damaged."""
-        return self.kept[0] if len(self.kept) >= checkpoints.KEPT else 0
-
-    # The end
+        self.kept.write(arrays, facts, self.sent)
+        self.hub.mark = self.kept.mark
 
     def leave(self, outcome: Outcome) -> Outcome:
         """Stay until all neighbours have their answers, as they may still need our messages."""
@@ -277,29 +242,3 @@ class Agent:
         """Let go of connections and files."""
         self.hub.close()
         self.journal.close()
-
-
-def claim(out: Path) -> None:
-    """The folder for results, made if need be; refused in words if it cannot be used."""
-    try:
-        (out / "checkpoints").mkdir(parents=True, exist_ok=True)
-        aside = out / "checkpoints" / ".try"
-        aside.touch()
-        aside.unlink()
-    except OSError as error:
-        raise SettingsError(f"[agent] out {out} cannot be used: {error.strerror}") from error
-
-
-def _rounds(folder: Path) -> list[int]:
-    """The rounds of the checkpoints that can be read, oldest first."""
-    found: list[int] = []
-    for path in checkpoints.found(folder):
-        with contextlib.suppress(CheckpointError):
-            found.insert(0, int(npz.read(path, checkpoints.FACTS, ())[1]["round"]))
-    return found
-
-
-def _beyond(folder: Path) -> int:
-    """The round after the last one on disk."""
-    ends = [npz.read(path, ("end",), ())[1]["end"] for path in folder.glob("sent-*.npz")]
-    return max(ends, default=0)

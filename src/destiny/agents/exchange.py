@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from destiny.agents.hub import Absent, Ended, Hub
+from destiny.agents.hub import Hub
 from destiny.agents.neighbour import Neighbour
 from destiny.agents.sent import Sent
+from destiny.agents.waiting import Absent, Ended
 from destiny.agents.wire import HEADER, Refused, finite
 from destiny.engines.base import rows_of
 from destiny.errors import DestinyError, SettingsError

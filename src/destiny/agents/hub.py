@@ -1,51 +1,23 @@
-"""All connections of an agent: whom it calls, who calls it, who is admitted, and for whom it waits."""
+"""All connections of an agent: who is admitted, and what they report."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import signal
-import socket
 import ssl
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
+from destiny.agents.door import Door
 from destiny.agents.journal import Journal
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.waiting import Ended, Waiting
 from destiny.agents.wire import REASON, Hello, Kind, Refused, words
 from destiny.engines.agreement import difference
-from destiny.errors import DestinyError, SettingsError
 
-HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
-STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
-FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
-TICK = 0.2  # seconds between two looks at the clock and at signals
-GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
-
-
-class Absent(DestinyError):
-    """A neighbour has been away for longer than the deadline; starting again may help."""
-
-    code = 75  # EX_TEMPFAIL
-
-
-class Ended(DestinyError):
-    """The run is over without an answer."""
-
-    code = 1
-
-
-class Stopped(DestinyError):
-    """A signal came; what was done is saved."""
-
-    def __init__(self, name: str, when: str) -> None:
-        super().__init__(f"stopped by {name} {when}; start it again to go on")
-        self.code = 128 + signal.Signals[name]  # the shell's convention
+LAST_WORDS = 2.0  # seconds for what was written to leave
 
 
 class Post(Protocol):
@@ -75,8 +47,8 @@ class Address:
     port: int
 
 
-class Hub:
-    """Runs in one thread: the loop turns only while the agent waits.
+class Hub(Waiting):
+    """Whom this agent is connected with.
 
     Parameters
     ----------
@@ -96,22 +68,14 @@ class Hub:
         self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
         tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, largest: int,
     ) -> None:  # fmt: skip
-        self.me, self.neighbours, self.address = me, list(neighbours), listen
-        self.server, self.client = tls
-        self.journal, self.deadline, self.largest = journal, deadline, largest
+        super().__init__(deadline)
+        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
+        self.journal, self.largest = journal, largest
         self.by_name = {n.name: n for n in neighbours}
-        self.loop = asyncio.new_event_loop()
-        self.loop.set_exception_handler(self.mishap)
         self.post: Post
-        self.interrupted: Callable[[], str | None] = lambda: None
-        self.watchers: list[Callable[[], None]] = []  # called at every tick
-        self.mark = 0  # the round up to which this agent needs nothing more, whatever happens to it
+        self.door: Door | None = None
+        self.mark = 0  # this agent needs no round before it again, whatever happens to it
         self.finished = self.closing = False
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.strangers: dict[asyncio.Task[None], None] = {}
-        self.waiting: asyncio.Future[None] | None = None
-        self.ready: Callable[[], bool] = lambda: True
-        self.since = self.told_to_stop = 0.0
         for n in self.neighbours:
             n.make_room(largest)
 
@@ -120,43 +84,17 @@ class Hub:
     def open(self, post: Post) -> None:
         """Listen, and call the neighbours we are to call."""
         self.post = post
-        try:
-            family = socket.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)[0]
-            self.listener = socket.create_server(family[4][:2], family=family[0], backlog=512)
-        except (OSError, OverflowError) as error:
-            raise SettingsError(
-                f"[agent] listen {self.address.host}:{self.address.port} cannot be used: "
-                f"{getattr(error, 'strerror', None) or error}"
-            ) from error
-        self.listener.setblocking(False)
-        self.port = int(self.listener.getsockname()[1])
-        self.spawn(self.listen())
-        for n in self.neighbours:
-            if n.dial:
-                self.spawn(self.call(n))
+        self.door = Door(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
-
-    def spawn(self, task: Any) -> asyncio.Task[None]:
-        """Run something in the background as long as the hub lives."""
-        started: asyncio.Task[None] = self.loop.create_task(task)
-        self.tasks.add(started)
-        started.add_done_callback(self.finished_task)
-        return started
-
-    def finished_task(self, task: asyncio.Task[None]) -> None:
-        """A mistake of ours in the background must not go unnoticed."""
-        self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
 
     def close(self) -> None:
         """End all connections; what was written leaves first."""
         if self.loop.is_closed():
             return
         self.closing = True
-        if hasattr(self, "listener"):
-            self.loop.run_until_complete(self.hang_up())
-            self.listener.close()
+        self.loop.run_until_complete(self.hang_up())
+        if self.door is not None:
+            self.door.listener.close()
         self.loop.close()
 
     async def hang_up(self) -> None:
@@ -168,95 +106,12 @@ class Hub:
         for link in links:
             link.transport.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST * 20):  # two seconds for the last words
+            async with asyncio.timeout(LAST_WORDS):
                 while any(not link.dead for link in links):
-                    await asyncio.sleep(FIRST / 10)
+                    await asyncio.sleep(0.01)
         for link in links:
             link.cut()
         await asyncio.sleep(0)
-
-    # Calling and being called
-
-    async def call(self, n: Neighbour) -> None:
-        """Call a neighbour again and again, at growing and uneven intervals, until both are done."""
-        delay = FIRST
-        while not (self.finished and n.done):
-            if n.link is None:
-                before = n.need
-                link = Link(self, f"{n.host}:{n.port}", n)
-                try:
-                    async with asyncio.timeout(2 * HANDSHAKE):
-                        await self.loop.create_connection(
-                            partial(_as_it_is, link), n.host, n.port, ssl=self.client, server_hostname=n.host,
-                            ssl_handshake_timeout=HANDSHAKE,
-                        )  # fmt: skip
-                        await link.settled
-                except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
-                    self.missed(n, error)
-                    if hasattr(link, "transport"):
-                        link.cut()
-                await self.over(n)
-                if n.need > before:  # it was of use: whatever ended it, start afresh
-                    delay = FIRST
-            await asyncio.sleep(delay * random.uniform(0.5, 1))
-            delay = min(2 * delay, LONGEST)
-
-    async def over(self, n: Neighbour) -> None:
-        """Until there is no connection with a neighbour."""
-        while n.link is not None:
-            await asyncio.sleep(FIRST)
-
-    def missed(self, n: Neighbour, error: Exception) -> None:
-        """A call that did not get through."""
-        wrong = isinstance(error, ssl.SSLError)
-        self.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
-
-    def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
-        """Why there is no connection; said once, however often it is tried."""
-        if wrong and n.trouble != why:
-            self.journal.tell("refused", n.name, f"{n.name} {why}", address=f"{n.host}:{n.port}")
-        n.trouble, n.wrong = why, wrong
-
-    async def listen(self) -> None:
-        """Take whoever calls; a crowd of silent callers pushes out its own oldest members."""
-        while True:
-            try:
-                sock, address = await self.loop.sock_accept(self.listener)
-            except OSError as error:  # out of file descriptors: the strangers' will be free soon
-                self.journal.note("listener", why=_spell(error))
-                await asyncio.sleep(FIRST)
-                continue
-            stranger = self.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
-            self.strangers[stranger] = None
-            stranger.add_done_callback(lambda task: self.strangers.pop(task, None))
-            await asyncio.sleep(0)  # a crowd would be accepted without a pause: let others have their turn
-            if len(self.strangers) > STRANGERS:
-                oldest = next(iter(self.strangers))
-                del self.strangers[oldest]
-                oldest.cancel()
-
-    async def greet(self, sock: socket.socket, address: str) -> None:
-        """A caller has to show its certificate and say HELLO in time."""
-        link = Link(self, address)
-        try:
-            await self.loop.connect_accepted_socket(
-                lambda: link, sock, ssl=self.server, ssl_handshake_timeout=HANDSHAKE
-            )
-            async with asyncio.timeout(HANDSHAKE):
-                await link.settled
-        except OSError as error:
-            if hasattr(link, "transport"):  # a time-out, as the handshake is over
-                link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
-                return
-            why = f"a caller from {address} failed the handshake: {_spell(error)}"
-            self.journal.tell("refused", "unknown", why, address=address)
-        except asyncio.CancelledError:
-            if not self.closing:
-                why = f"a caller from {address} was dropped: more than {STRANGERS} had not said who they are"
-                self.journal.tell("refused", "unknown", why, address=address)
-            if hasattr(link, "transport"):
-                link.cut()
-            raise
 
     # Who is admitted
 
@@ -314,6 +169,12 @@ class Hub:
         if link.called is not None:  # only then do we know who speaks
             self.note_trouble(link.called, f"refused {self.me.agent}, which {why}", True)
 
+    def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
+        """Why there is no connection; said once, however often it is tried."""
+        if wrong and n.trouble != why:
+            self.journal.tell("refused", n.name, f"{n.name} {why}", address=f"{n.host}:{n.port}")
+        n.trouble, n.wrong = why, wrong
+
     # What links report
 
     def due(self, peer: Neighbour) -> int:
@@ -365,65 +226,3 @@ class Hub:
             n.trouble = why or "has ended the connection"
             if not (n.done or self.closing):
                 self.journal.note("lost", peer=n.name, why=n.trouble)
-
-    def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Something went wrong in a callback: a peer's doing is noted, a mistake of ours ends the run."""
-        error = context.get("exception")
-        if error is None or isinstance(error, OSError):
-            self.journal.note("mishap", why=context.get("message", ""))
-        else:
-            self.fail(error)
-
-    # Waiting
-
-    def wait(self, ready: Callable[[], bool], patient: bool = False) -> bool:
-        """Turn the loop until something is the case; whether it is before the deadline, if patient."""
-        self.ready, self.since = ready, time.monotonic()
-        if ready():
-            return True
-        self.waiting = self.loop.create_future()
-        try:
-            self.loop.run_until_complete(self.waiting)
-        except Absent:
-            if not patient:
-                raise
-            return False
-        finally:
-            self.waiting = None
-        return True
-
-    def wake(self) -> None:
-        """Look whether the wait is over."""
-        if self.waiting is not None and not self.waiting.done() and self.ready():
-            self.waiting.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        """End the wait with an error."""
-        if self.waiting is not None and not self.waiting.done():
-            self.waiting.set_exception(error)
-
-    def tick(self) -> None:
-        """Look at the clock and at signals."""
-        now = time.monotonic()
-        if self.deadline and now - self.since > self.deadline:
-            self.fail(Absent("the deadline has passed"))
-        if (name := self.interrupted()) is not None:
-            self.told_to_stop = self.told_to_stop or now
-            if now - self.told_to_stop > GRACE:
-                self.fail(Stopped(name, "while waiting for neighbours"))
-        for watcher in self.watchers:
-            watcher()
-        self.loop.call_later(TICK, self.tick)
-
-
-def _as_it_is(link: Link) -> Link:
-    return link
-
-
-def _spell(error: Exception) -> str:
-    """An error of the network for people."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).replace("_", " ").lower()
-    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()

@@ -9,6 +9,7 @@ import numpy as np
 
 from destiny import npz
 from destiny.agents.wire import HEADER, Header, Kind
+from destiny.errors import CheckpointError
 from destiny.types import Array
 
 
@@ -56,11 +57,15 @@ class Sent:
         npz.remove(old for old, later in pairwise(paths) if _first(later) <= self.first)
 
     @classmethod
-    def load(cls, folder: Path, end: int) -> Sent:
+    def load(cls, folder: Path, end: int, notes: list[str] | None = None) -> Sent:
         """All messages on disk before a round, as far back as they go without a gap."""
         found = cls()
         for path in _paths(folder):
-            arrays, _ = npz.read(path, ("first", "end"), ())
+            try:
+                arrays, _ = npz.read(path, ("first", "end"), ())
+            except CheckpointError as error:  # most likely nobody needs it; whoever does is told
+                (notes if notes is not None else []).append(str(error))
+                continue
             for name, numbers in arrays.items():
                 found.add(int(name.removeprefix("round/")), 0, [numbers])
         found.first = end  # what lies before a gap is needed by nobody: it was let go before it was saved

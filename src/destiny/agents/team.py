@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Absent, Hub
+from destiny.agents.hub import Hub
 from destiny.agents.neighbourhood import Neighbourhood
 from destiny.agents.sent import Sent
+from destiny.agents.waiting import Absent
 from destiny.checkpoint import Saved
 from destiny.engines.base import HostedAgents, Traffic
 from destiny.errors import DestinyError, SettingsError
