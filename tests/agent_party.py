@@ -183,6 +183,7 @@ key = "key.pem"
             assert (outcome.steps, outcome.rounds) == (self.reference.steps, self.reference.rounds)
             assert outcome.reason == self.reference.reason
             assert np.abs(outcome.X - self.reference.X).max() < 1e-11
+            assert not [e for e in self.log(i) if e["event"] == "mishap"]
 
     def log(self, i: int) -> list[dict]:
         path = self.out(i) / "log.jsonl"

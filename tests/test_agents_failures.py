@@ -159,11 +159,11 @@ def crash_at(monkeypatch, index, step):
 
 def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_path, monkeypatch):
     party = Party(tmp_path, PAIR, algorithm=LONG, stop="rounds = 300\ntolerance = 0", run=OFTEN)
-    party.write(0, deadline="2")
+    party.write(0, deadline="5")
     crash_at(monkeypatch, 1, 50)
     victim = party.thread(1)
     told = end(party.start(0), code=75)[1]
-    assert re.search(r"agent-1 has not sent round \d+ for 2 s: it cannot be reached", told), told
+    assert re.search(r"agent-1 has not sent round \d+ for 5 s: it cannot be reached", told), told
     assert "Traceback" not in told
     assert isinstance(victim.error, Crash)
     assert len(party.steps(0)) == 2, "checkpoints are kept"
@@ -173,12 +173,13 @@ def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_p
 
 def test_whoever_waits_for_somebody_who_waits_says_so(tmp_path, monkeypatch):
     party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 300\ntolerance = 0", run=OFTEN)
-    party.write(0, deadline="3")
+    party.write(0, deadline="5")
     crash_at(monkeypatch, 2, 50)
     running = [party.thread(i) for i in range(3)]
     with pytest.raises(Absent, match=r"agent-1 has not sent round .* connected and may itself be waiting"):
         running[0].end()
     assert Absent.code == 75
+    assert isinstance(running[2].error, Crash)
     party.write(0)
     for one in (party.thread(0), party.thread(2), running[1]):
         one.end()
@@ -295,7 +296,7 @@ def test_two_damaged_checkpoints_end_in_a_sentence(tmp_path, monkeypatch):
 
 
 def test_messages_that_were_lost_and_are_needed_end_in_a_sentence(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=2)
+    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     stopped_midway(party, monkeypatch)
     sorted((party.out(1) / "checkpoints").glob("sent-*.npz"))[-1].unlink()
     damage(party.out(0) / "checkpoints" / "checkpoint-000000030.npz")
@@ -344,7 +345,7 @@ def test_signals_at_odd_moments_leave_no_gap_in_what_was_sent(tmp_path, monkeypa
 
 
 def test_an_agent_that_lost_its_checkpoints_is_told_to_start_a_new_run(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=2)
+    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     stopped_midway(party, monkeypatch)
     shutil.rmtree(party.out(0))
     first, second = party.thread(0), party.thread(1)
@@ -357,7 +358,7 @@ def test_an_agent_that_lost_its_checkpoints_is_told_to_start_a_new_run(tmp_path,
 
 
 def test_a_checkpoint_of_other_data_or_another_run_is_refused(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=2)
+    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     stopped_midway(party, monkeypatch)
     party.write(0, problem=party.problem.replace("seed = 0", "seed = 1"))
     other = party.thread(1)
@@ -386,9 +387,9 @@ MISMATCHES = {
 def test_whoever_is_in_another_run_is_refused_naming_both_values(what, tmp_path):
     changes, told = MISMATCHES[what]
     party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0")
-    party.write(1, deadline="1", **changes)
+    party.write(1, deadline="3", **changes)
     right, wrong = party.thread(0), party.thread(1)
-    with pytest.raises(destiny.SettingsError, match=r"not all neighbours have come within 1 s: agent-0 .*"):
+    with pytest.raises(destiny.SettingsError, match=r"not all neighbours have come within 3 s: agent-0 .*"):
         wrong.end()
     for i in range(2):  # both sides have it in their logs
         assert any(told in e.get("why", "") for e in party.log(i)), party.log(i)
@@ -400,7 +401,7 @@ def test_whoever_is_in_another_run_is_refused_naming_both_values(what, tmp_path)
 
 
 def test_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, deadline=1)
+    party = Party(tmp_path, PAIR, deadline=4)
     new, right = party.settings(1), party.thread(0)
     wait_for(lambda: right.view is not None)
     monkeypatch.setattr(destiny, "__version__", "9.9")
@@ -413,7 +414,7 @@ def test_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_neighbour_that_does_not_list_us_is_named(tmp_path):
-    party = Party(tmp_path, RING, deadline=1)
+    party = Party(tmp_path, RING, deadline=4)
     text = (party.home(1) / "agent.toml").read_text()
     head, *neighbours = text.split("[[neighbour]]")
     kept = [n for n in neighbours if "agent-0" not in n]
@@ -433,6 +434,17 @@ def test_a_run_that_diverges_ends_at_every_agent_in_words(tmp_path):
         with pytest.raises(Ended, match="diverged"):
             one.end()
     assert Ended.code == 1
+
+
+def test_a_mistake_of_ours_in_the_background_does_not_go_unnoticed(tmp_path, monkeypatch):
+    from destiny.agents.door import Door
+
+    async def broken(self, n):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Door, "call", broken)
+    with pytest.raises(ZeroDivisionError):
+        Party(tmp_path, PAIR).thread(0).end()
 
 
 def test_nothing_of_the_data_or_the_iterates_is_in_the_log(tmp_path):

@@ -215,6 +215,7 @@ def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
     assert "agent-1" in text
     assert "agent-3" in text
     assert "waiting for neighbours" in text
+    assert "received a second" in text
     for i in (1, 2, 3):
         running = party.thread(i)
     running.end()

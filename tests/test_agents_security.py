@@ -437,6 +437,52 @@ def test_a_peer_that_never_reads(tmp_path):
     sock.close()
 
 
+def test_at_most_two_rounds_ahead_are_held(tmp_path):
+    """agent-1 waits for agent-2; whatever agent-0 sends meanwhile stays with it from the third round on."""
+    siege = Siege.__new__(Siege)
+    siege.party = Party(tmp_path, destiny.networks.path(3), stop=FEW)
+    siege.address, siege.settings = (siege.party.host, 7001), siege.party.settings(0)
+    siege.target = siege.party.thread(1)
+    sock = siege.admitted()
+    hub = siege.target.view.hub
+    for k in range(200):
+        sock.sendall(frame(round=k, length=hub.largest, content=bytes(hub.largest)))
+    peer = hub.neighbours[0]
+    wait_for(lambda: len(peer.inbox) == 2 and not peer.link.transport.is_reading())
+    assert not peer.free
+    assert peer.need == 2
+    sock.close()
+
+
+def test_lines_are_tls_1_3_with_our_authority_alone_and_notice_silence(tmp_path):
+    party = Party(tmp_path, destiny.networks.path(3))
+    running = [party.thread(i) for i in (0, 1)]  # and wait for agent-2
+    hub = wait_for(lambda: running[1].view and running[1].view.hub)
+    link = wait_for(lambda: hub.neighbours[0].link)
+    assert link.transport.get_extra_info("ssl_object").version() == "TLSv1.3"
+    for context in hub.tls:
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert [ca["subject"][0][0][1] for ca in context.get_ca_certs()] == ["ours"]
+    sock = link.transport.get_extra_info("socket")
+    tcp = socket.IPPROTO_TCP
+    assert sock.getsockopt(tcp, socket.TCP_NODELAY)
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(tcp, socket.TCP_USER_TIMEOUT) == 30_000
+    assert sock.getsockopt(tcp, socket.TCP_KEEPIDLE) == 15
+    party.thread(2).end()
+    for one in running:
+        one.end()
+    party.check()
+
+
+def test_calls_come_at_growing_and_uneven_intervals():
+    waits = [next(w) for w in [door.intervals()] for _ in range(40)]
+    for k, wait in enumerate(waits):
+        longest = min(door.LONGEST, door.FIRST * 2**k)
+        assert longest / 2 <= wait <= longest
+    assert len(set(waits)) == 40
+
+
 def test_memory_is_taken_only_for_what_is_due():
     """A reader asks for room before it takes any; a length alone costs nothing."""
     asked = []

@@ -130,8 +130,8 @@ def _chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topolog
     if getattr(algorithm, "lambda_wanted", False):
         if not hasattr(network, "lambda_"):
             raise SettingsError(
-                f"{algorithm.mixing} gossip needs lambda, and this network changes from round to round "  # type: ignore[attr-defined]
-                "or is not known as a whole: give lambda, or use plain mixing"
+                f"{algorithm.mixing} gossip needs lambda, and this network changes from round to round: "  # type: ignore[attr-defined]
+                "give lambda, or use plain mixing"
             )
         return replace(algorithm, lambda_=network.lambda_)  # type: ignore[type-var]
     return algorithm

@@ -27,11 +27,12 @@ from destiny.engines.base import Deaf, HostedAgents
 from destiny.errors import DestinyError
 from destiny.history import History
 from destiny.interrupt import Interrupt
-from destiny.run import iterate
+from destiny.run import _chosen, iterate
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Progress, Rounds, Stop
 from destiny.types import Array
 
+RATE = 1.0  # seconds over which rates are told
 COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
 RIDERS = 1  # numbers that ride along in a message: the flooded residual
@@ -50,7 +51,20 @@ class View:
     round: int = 0
     residual: float = float("nan")
     feasibility: float = float("nan")
-    started: float = dataclasses.field(default_factory=time.monotonic)
+    rate: float = 0.0
+    """Rounds a second, lately."""
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Bytes a second received from each neighbour, lately."""
+    sample: tuple[float, dict[str, int]] = (0.0, {})
+
+    def refresh(self) -> None:
+        """Look at the clock again, if the last time is long enough ago to tell a rate."""
+        now, (before, counts) = time.monotonic(), self.sample
+        if now - before < RATE:
+            return
+        sample = {n.name: n.bytes_in for n in self.hub.neighbours} | {"": self.hub.rounds}
+        gone = {name: (value - counts.get(name, value)) / (now - before) for name, value in sample.items()}
+        self.rate, self.rates, self.sample = gone.pop(""), gone, (now, sample)
 
 
 def run(
@@ -85,8 +99,9 @@ class Agent:
 
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
+        self.algorithm = _chosen(settings.algorithm, settings.problem, settings.network)
         self.agreement = Agreement(
-            settings.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
+            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
         )
         self.rounds = Rounds(settings.rounds)
         self.kept = Kept(
@@ -124,7 +139,7 @@ class Agent:
         X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
         deaf = Deaf(HostedAgents([s.index], self.hosted, s.network, None))  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
-            s.algorithm.step(s.algorithm.init(X[None], deaf), deaf)
+            self.algorithm.step(self.algorithm.init(X[None], deaf), deaf)
         return max(deaf.largest, n * p + SCALARS) + RIDERS
 
     def go(self) -> Outcome:
@@ -133,7 +148,7 @@ class Agent:
             return self.outcome if self.outcome.closed else self.leave(self.outcome)
         s = self.settings
         moments = iterate(
-            s.problem, s.network, s.algorithm, start=s.start, seed=s.seed, resume=self.saved,
+            s.problem, s.network, self.algorithm, start=s.start, seed=s.seed, resume=self.saved,
             engine=Alone(self.hub, s.index, self.sent),
         )  # fmt: skip
         for moment in moments:
@@ -195,7 +210,7 @@ class Agent:
         (state,) = moment.parts
         view = self.view
         view.step, view.round, view.feasibility = moment.step, moment.round, float(violation(state.X)[0])
-        residual = getattr(self.settings.algorithm, "residual", None)
+        residual = getattr(self.algorithm, "residual", None)
         view.residual = view.feasibility if residual is None else float(residual(state)[0])
         self.history.add(
             step=moment.step, round=moment.round, seconds=moment.seconds, residual=view.residual,

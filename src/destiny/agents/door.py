@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 import ssl
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ class Door:
 
     async def call(self, n: Neighbour) -> None:
         """Call a neighbour again and again, at growing and uneven intervals, until both are done."""
-        delay = FIRST
+        waits = intervals()
         while not (self.hub.finished and n.done):
             if n.link is None:
                 before = n.need
@@ -68,9 +69,8 @@ class Door:
                         link.cut()
                 await self.over(n)
                 if n.need > before:  # it was of use: whatever ended it, start afresh
-                    delay = FIRST
-            await asyncio.sleep(delay * random.uniform(0.5, 1))
-            delay = min(2 * delay, LONGEST)
+                    waits = intervals()
+            await asyncio.sleep(next(waits))
 
     async def over(self, n: Neighbour) -> None:
         """Until there is no connection with a neighbour."""
@@ -120,8 +120,16 @@ class Door:
 
     def missed(self, n: Neighbour, error: Exception) -> None:
         """A call that did not get through."""
-        wrong = isinstance(error, ssl.SSLError)
+        wrong = isinstance(error, ssl.SSLCertVerificationError)
         self.hub.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
+
+
+def intervals() -> Iterator[float]:
+    """Seconds between calls: twice as long each time, and by chance a bit shorter, so that crowds part."""
+    delay = FIRST
+    while True:
+        yield delay * random.uniform(0.5, 1)
+        delay = min(2 * delay, LONGEST)
 
 
 def _as_it_is(link: Link) -> Link:

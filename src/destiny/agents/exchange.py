@@ -71,6 +71,7 @@ class Exchange:
             message = n.take()
             self.buffer[self.places[n.index]] = np.frombuffer(message.memory, count=numbers.size)
             n.give_back(message)
+        self.hub.rounds += 1
         return [self.buffer]
 
     def all_here(self) -> bool:

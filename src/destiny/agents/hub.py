@@ -69,12 +69,14 @@ class Hub(Waiting):
         tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, largest: int,
     ) -> None:  # fmt: skip
         super().__init__(deadline)
+        self.loop.set_exception_handler(self.mishap)
         self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
         self.journal, self.largest = journal, largest
         self.by_name = {n.name: n for n in neighbours}
         self.post: Post
         self.door: Door | None = None
         self.mark = 0  # this agent needs no round before it again, whatever happens to it
+        self.rounds = 0  # finished in this process
         self.finished = self.closing = False
         for n in self.neighbours:
             n.make_room(largest)
@@ -140,13 +142,15 @@ class Hub(Waiting):
         if n.link is not None:  # the newest is the true one: its side has given the other up
             n.link.cut()
         n.link, n.trouble, n.wrong, n.degree = link, "", False, hello.degree
+        n.told.clear()
         n.connections += 1
         link.peer, link.next_out = n, hello.need
         link.hold_on(n)
         if link.called is None:
             link.write(self.hello(n))
         self.journal.note("connected", peer=n.name, address=link.address, need=hello.need)
-        link.settled.set_result(None)
+        if not link.settled.done():
+            link.settled.set_result(None)
         self.arrived(n, mark)
         self.pump(n)
 
@@ -166,14 +170,20 @@ class Hub(Waiting):
 
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""
-        if link.called is not None:  # only then do we know who speaks
-            self.note_trouble(link.called, f"refused {self.me.agent}, which {why}", True)
+        known = link.peer or link.called
+        if known is not None:
+            self.note_trouble(known, f"refused {self.me.agent}, which {why}", True)
 
     def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
         """Why there is no connection; said once, however often it is tried."""
-        if wrong and n.trouble != why:
-            self.journal.tell("refused", n.name, f"{n.name} {why}", address=f"{n.host}:{n.port}")
         n.trouble, n.wrong = why, wrong
+        if why not in n.told:
+            n.told.add(why)
+            self.journal.tell("refused" if wrong else "trouble", n.name, f"{n.name} {why}")
+
+    def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Something went wrong on a connection, which is closed by now: whoever was there may call again."""
+        self.journal.note("mishap", why=f"{context.get('message')}: {context.get('exception')!r}")
 
     # What links report
 
@@ -204,7 +214,7 @@ class Hub(Waiting):
         else:
             why = "".join(c if c.isprintable() else "?" for c in str(table.get("why"))[:REASON])
             self.say_bye(why)
-            self.fail(Ended(f"{peer.name} ended the run, which {why}"))
+            self.end(Ended(f"{peer.name} ended the run, which {why}"))
 
     def say_bye(self, why: str) -> None:
         """Tell all neighbours that the run is over without an answer."""
@@ -218,9 +228,10 @@ class Hub(Waiting):
         n = link.peer
         if n is None:
             if link.called is not None and not link.called.wrong:
-                link.called.trouble = (
+                told = (
                     f"{why or 'has ended the connection'} before its HELLO: it may not accept our certificate"
                 )
+                self.note_trouble(link.called, told, False)
         elif n.link is link:
             n.link = None
             n.trouble = why or "has ended the connection"

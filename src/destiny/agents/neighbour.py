@@ -44,6 +44,8 @@ class Neighbour:
         Why there is no connection.
     wrong : bool
         Whether that is a disagreement, which waiting alone does not cure.
+    told : set of str
+        Troubles that were said already.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Neighbour:
     done: bool = False
     trouble: str = "has not been heard of"
     wrong: bool = False
+    told: set[str] = field(default_factory=set)
     bytes_in: int = 0
     bytes_out: int = 0
     connections: int = 0

@@ -7,7 +7,6 @@ import html
 import math
 import socket
 import sys
-import time
 from collections.abc import Callable
 
 from rich.console import Console
@@ -20,15 +19,15 @@ from destiny.errors import SettingsError
 
 REQUEST = 4096  # bytes of a request; a browser's are shorter
 PATIENCE = 5.0  # seconds for one
-COLUMNS = ("neighbour", "state", "last round", "received", "sent", "connections")
+COLUMNS = ("neighbour", "state", "last round", "received", "sent", "received a second", "connections")
 
 
 def headline(view: View) -> str:
     """Where the run is, in one line."""
-    s, seconds = view.settings, time.monotonic() - view.started
-    rate = view.round / seconds if seconds > 0 else 0.0
+    view.refresh()
+    s = view.settings
     return (
-        f"{s.name}, run {s.run}: {view.phase}; step {view.step}, round {view.round} ({rate:.1f} a second), "
+        f"{s.name}, run {s.run}: {view.phase}; step {view.step}, {view.rate:.1f} rounds a second, "
         f"residual {view.residual:.1e}, feasibility {view.feasibility:.1e}"
     )
 
@@ -38,7 +37,7 @@ def rows(view: View) -> list[tuple[str, ...]]:
     return [
         (
             n.name, state(n), str(n.need - 1) if n.need else "-", f"{n.bytes_in / 1e6:.2f} MB",
-            f"{n.bytes_out / 1e6:.2f} MB", str(n.connections),
+            f"{n.bytes_out / 1e6:.2f} MB", f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB", str(n.connections),
         )
         for n in view.hub.neighbours
     ]  # fmt: skip
@@ -78,11 +77,13 @@ class Terminal:
 
 def metrics(view: View) -> str:
     """In Prometheus' text format."""
+    view.refresh()
     label = f'agent="{_escaped(view.settings.name)}",run="{_escaped(view.settings.run)}"'
     lines: list[str] = []
     for name, value, about in (
         ("step", view.step, "Steps taken"),
         ("round", view.round, "Rounds of communication"),
+        ("rounds_per_second", view.rate, "Rounds a second, lately"),
         ("residual", view.residual, "Local residual"),
         ("feasibility", view.feasibility, "Norm of X^T X - I"),
     ):

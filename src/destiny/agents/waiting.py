@@ -46,11 +46,11 @@ class Waiting:
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
         self.loop = asyncio.new_event_loop()
-        self.loop.set_exception_handler(self.mishap)
         self.interrupted: Callable[[], str | None] = lambda: None
         self.watchers: list[Callable[[], None]] = []  # called at every tick
         self.tasks: set[asyncio.Task[None]] = set()
         self.waiting: asyncio.Future[None] | None = None
+        self.over: BaseException | None = None
         self.ready: Callable[[], bool] = lambda: True
         self.since = self.told_to_stop = 0.0
 
@@ -65,17 +65,13 @@ class Waiting:
         """A mistake of ours in the background must not go unnoticed."""
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
-
-    def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Something went wrong in a callback: lines do break, but a mistake of ours ends the run."""
-        error = context.get("exception")
-        if error is not None and not isinstance(error, OSError):
-            self.fail(error)
+            self.end(error)
 
     def wait(self, ready: Callable[[], bool], patient: bool = False) -> bool:
         """Turn the loop until something is the case; whether it is before the deadline, if patient."""
         self.ready, self.since = ready, time.monotonic()
+        if self.over is not None:
+            raise self.over
         if ready():
             return True
         self.waiting = self.loop.create_future()
@@ -93,6 +89,11 @@ class Waiting:
         """Look whether the wait is over."""
         if self.waiting is not None and not self.waiting.done() and self.ready():
             self.waiting.set_result(None)
+
+    def end(self, error: BaseException) -> None:
+        """End this wait with an error, and if it is over already, the next one."""
+        self.over = error
+        self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         """End the wait with an error."""
