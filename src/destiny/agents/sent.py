@@ -68,7 +68,7 @@ class Sent:
                 continue
             for name, numbers in arrays.items():
                 found.add(int(name.removeprefix("round/")), 0, [numbers])
-        found.first = end  # what lies before a gap is needed by nobody: it was let go before it was saved
+        found.first = end  # a file that was damaged or lost leaves a gap: what lies before it is of no use
         while found.first - 1 in found.messages:
             found.first -= 1
         found.messages = {k: m for k, m in found.messages.items() if found.first <= k < end}
