@@ -310,7 +310,7 @@ def test_messages_that_were_lost_and_are_needed_end_in_a_sentence(tmp_path, monk
 
 
 def test_checkpoints_at_odd_moments_lose_nothing_that_was_sent(tmp_path, monkeypatch):
-    """One agent saves between the others' steps, so that its neighbour forgets messages it has not saved yet."""
+    """One agent saves between the other's steps, which forgets messages it has not saved yet."""
     party = Party(tmp_path, PAIR, stop="rounds = 150\ntolerance = 0", run="checkpoint = 20")
     look, odd = Agent.look, iter([27, 33, 41])
     due = [next(odd)]
