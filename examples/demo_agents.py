@@ -35,6 +35,9 @@ agents = 6
 kind = "edges"
 edges = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [1, 4]]
 
+[[algorithm]]
+kind = "destiny"
+
 [stop]
 tolerance = 1e-9
 
@@ -130,9 +133,8 @@ def main() -> None:
     problem = destiny.problems.PCA(silos, p=4)
     edges = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [1, 4]]
     network = destiny.networks.from_edges(edges, 6)
-    alone = destiny.solve(
-        problem, network, decentralised=True, tolerance=1e-9, engine=destiny.engines.local(1)
-    )
+    options = {"decentralised": True, "tolerance": 1e-9, "engine": destiny.engines.local(1)}
+    alone = destiny.solve(problem, network, destiny.Destiny(), **options)
     table = Table("agent", "steps", "explained variance", "the bits of one process", "distance to its answer")
     same = []
     for k, name in enumerate(NAMES):

@@ -63,7 +63,8 @@ def test_same_bits_on_networks_that_change_by_another_rule(kind, tmp_path):
     ]  # fmt: skip
     outcomes = [r.end() for r in running]
     problem = party.asked.problem
-    reference = destiny.solve(problem, network, rounds=60, tolerance=0, engine=destiny.engines.local(1))
+    options = {"rounds": 60, "tolerance": 0, "engine": destiny.engines.local(1)}
+    reference = destiny.solve(problem, network, destiny.Destiny(), **options)
     for i, outcome in enumerate(outcomes):
         assert np.array_equal(outcome.own, reference.agents[i])
 

@@ -123,7 +123,8 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     with np.load(out / "b" / "results" / "solution.npz") as file:
         answer = file["X"]
     problem = destiny.problems.PCA(parts, p=2)
-    alone = destiny.solve(problem, destiny.networks.ring(3), decentralised=True, tolerance=1e-7, rounds=500)
+    options = {"decentralised": True, "tolerance": 1e-7, "rounds": 500}
+    alone = destiny.solve(problem, destiny.networks.ring(3), destiny.Destiny(), **options)
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)
     with pytest.raises(destiny.SettingsError, match="is there already"):

@@ -325,6 +325,7 @@ AFTER_HELLO = {
         "",
         "announced 18446744073709551608 bytes",
     ),
+    "nothing at all": (frame(length=0), "", "announced 0 bytes for round 0"),
     "half a number": (frame(length=12, content=bytes(12)), "", "announced 12 bytes"),
     "a wrong shape": (frame(length=16, content=bytes(16)), "", "announced 16 bytes for round 0, expected"),
     "NaN": (None, float("nan"), "numbers that are not finite in round 0"),

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -79,7 +78,6 @@ class Link(asyncio.BufferedProtocol):
         try:
             if self.peer is not None:
                 self.peer.bytes_in += nbytes
-                self.peer.heard = time.monotonic()
             if (whole := self.reader.filled(nbytes)) is not None:
                 self.take(*whole)
         except Refused as error:
@@ -95,13 +93,17 @@ class Link(asyncio.BufferedProtocol):
         if header.round != (due := self.hub.due(peer)):
             raise Refused(f"sent round {header.round} where round {due} was due")
         exact = self.hub.post.size(due)
-        if header.length > self.hub.largest or header.length % 8 or exact not in (None, header.length):
+        if not self.fits(header.length, exact):
             expected = f"at most {self.hub.largest}" if exact is None else str(exact)
             raise Refused(f"announced {header.length} bytes for round {due}, expected {expected}")
         if not peer.free:
             raise Refused("sent more rounds than it may be ahead")
         self.slot = peer.free.pop()
         return memoryview(self.slot)[: header.length]
+
+    def fits(self, length: int, exact: int | None) -> bool:
+        """Whether a message may have so many bytes; before its round all that is known is the largest."""
+        return 0 < length <= self.hub.largest and length % 8 == 0 and exact in (None, length)
 
     def take(self, header: Header, content: memoryview) -> None:
         """A whole message."""

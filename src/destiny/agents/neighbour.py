@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -65,7 +64,6 @@ class Neighbour:
     bytes_in: int = 0
     bytes_out: int = 0
     connections: int = 0
-    heard: float = field(default_factory=time.monotonic)
     inbox: deque[Message] = field(default_factory=deque)
     free: list[bytearray] = field(default_factory=list)
 
