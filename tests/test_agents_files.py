@@ -17,7 +17,7 @@ from destiny import agents
 from destiny.agents import init, status
 from destiny.agents.journal import Journal
 from destiny.agents.settings import address
-from tests.agent_party import PATIENCE, Party, Running, end, wait_for
+from tests.agent_party import PATIENCE, Party, Running, end, free_host, wait_for
 
 PAIR = destiny.networks.path(2)
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         "[stop]\nrounds = 500\ntolerance = 1e-7\n[run]\ncheckpoint = 30\nthreads = 2\n"
     )
     out = tmp_path / "set"
-    host = Party(tmp_path / "unused", PAIR).host
+    host = free_host()
     hosts = ",".join(f"{name}={host}:{7100 + k}" for k, name in enumerate("abc"))
     told = command("agents", "init", experiment, "--hosts", hosts, "--out", out, "--run", "trial")
     assert [Path(line) for line in told.splitlines()] == [out / name / "agent.toml" for name in "abc"]
@@ -160,6 +160,26 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert settings.network.prob == 0.2
     assert settings.listen.port == 7003
     assert [n.dial for n in settings.neighbours] == [False, False]
+
+
+def test_init_tells_agents_what_their_method_asks_of_the_network(tmp_path):
+    (tmp_path / "e.toml").write_text(
+        '[problem]\nkind = "pca"\nsynthetic = { n = 8, m = 60, xi = 0.5 }\np = 2\nagents = 4\n'
+        '[network]\nkind = "path"\n[[algorithm]]\nkind = "deepca"\nmixing = "chebyshev"\nrounds = 3\n'
+        "[stop]\nrounds = 60\ntolerance = 0\n"
+    )
+    network = destiny.networks.path(4)
+    host = free_host()
+    made = init.files(str(tmp_path / "e.toml"), f"{host}:7100", tmp_path / "out", "run")
+    init.certificates(tmp_path / "out")
+    settings = [agents.read(path) for path in made]
+    assert {s.algorithm.lambda_ for s in settings} == {network.lambda_}
+    outcomes = [running.end() for running in [Running(s) for s in settings]]
+    problem = destiny.problems.pca.synthetic(n=8, m=60, p=2, xi=0.5, agents=4)
+    method = destiny.algorithms.DeEPCA(mixing="chebyshev", rounds=3)
+    alone = destiny.solve(problem, network, method, rounds=60, tolerance=0, engine=destiny.engines.local(1))
+    for i, outcome in enumerate(outcomes):
+        assert np.array_equal(outcome.own, alone.agents[i])
 
 
 def test_the_status_page_and_metrics(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from destiny import experiment, networks
@@ -11,6 +13,7 @@ from destiny.agents.certificates import Authority, write
 from destiny.agents.settings import address
 from destiny.errors import SettingsError
 from destiny.networks.kinds import KINDS
+from destiny.run import _chosen
 from destiny.tables import check
 
 FILE = "agent.toml"
@@ -47,12 +50,13 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
     built: Any = experiment.read_network(tables["network"], len(where), folder)
     fixed = hasattr(built, "diameter") and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
+    shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     if fixed:
         shared["stop"]["diameter"] = built.diameter
+        shared["algorithm"] = _told(tables.get("algorithm", {"kind": "destiny"}), tables["problem"], built)
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
-    shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     made = []
     for index, (name, host, port) in enumerate(where):
         linked = sorted(int(edge.sum()) - index for edge in built.edges if index in edge)
@@ -97,6 +101,18 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
             f"found {network!r}"
         )
     return {"problem": {"kind": "pca", "data": "data.npy", "p": 2}, "network": links}, Path()
+
+
+def _told(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
+    """The method with what it takes from the network, such as lambda: agents cannot see it by themselves."""
+    (method,) = experiment.read_algorithms([table]).values()
+    fitted = _chosen(method, SimpleNamespace(kind=problem["kind"], agents=network.agents), network)
+    learnt = {
+        field.name.strip("_").replace("_", "-"): value
+        for field in fields(fitted)  # type: ignore[arg-type]
+        if (value := getattr(fitted, field.name)) != getattr(method, field.name)
+    }
+    return table | learnt
 
 
 def _problem(table: dict[str, Any], index: int) -> dict[str, Any]:
