@@ -1,10 +1,10 @@
-# make demo | make test | make bench | make docs: each sets up .venv by itself.
+# make demo | make demo-agents | make test | make bench | make docs: each sets up .venv by itself.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 OPENMPI := .venv-openmpi/.ready
 
-.PHONY: demo test lint types bench docs clean
+.PHONY: demo demo-agents test lint types bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -19,6 +19,9 @@ $(OPENMPI): pyproject.toml
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
+
+demo-agents: $(READY)
+	$(BIN)/python examples/demo_agents.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -38,4 +41,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-openmpi demo site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-openmpi demo demo-agents site .mypy_cache .ruff_cache .pytest_cache

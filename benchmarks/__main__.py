@@ -1,10 +1,10 @@
 """Run every benchmark."""
 
-from benchmarks import mpi, scale, sdl_gradient, step
+from benchmarks import agents, mpi, scale, sdl_gradient, step
 
 
 def main() -> None:
-    for module in (step, scale, sdl_gradient, mpi):
+    for module in (step, scale, sdl_gradient, mpi, agents):
         print(f"\n{(module.__doc__ or '').splitlines()[0]}")
         module.main()
 

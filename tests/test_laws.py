@@ -9,10 +9,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "destiny"
 
 # What each part may import from the package; everything may import types, errors and stiefel.
 FORBIDDEN = {
-    "algorithms": {"engines", "problems", "networks", "metrics", "run", "drive", "stopping", "cli"},
-    "problems": {"engines", "networks", "algorithms", "run", "drive", "metrics", "stopping"},
-    "networks": {"engines", "problems", "algorithms", "run", "drive", "metrics", "stopping"},
-    "engines": {"algorithms", "problems", "networks", "run", "drive", "metrics", "stopping"},
+    "algorithms": {"engines", "problems", "networks", "metrics", "run", "drive", "stopping", "cli", "agents"},
+    "problems": {"engines", "networks", "algorithms", "run", "drive", "metrics", "stopping", "agents"},
+    "networks": {"engines", "problems", "algorithms", "run", "drive", "metrics", "stopping", "agents"},
+    "engines": {"algorithms", "problems", "networks", "run", "drive", "metrics", "stopping", "agents"},
     "metrics.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
     "steps.py": {"engines", "algorithms", "problems", "networks", "run", "drive", "metrics"},
     "gossip.py": {"engines", "algorithms", "problems", "networks", "run", "drive", "metrics"},

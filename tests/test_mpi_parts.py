@@ -9,8 +9,8 @@ import destiny
 from destiny import checkpoint
 from destiny.checkpoint import Saved
 from destiny.engines import chosen, mpi_launch, placement
+from destiny.engines.agreement import plain
 from destiny.engines.mpi_exchange import Plan, _runs
-from destiny.engines.mpi_team import flat
 
 
 @pytest.mark.parametrize(("agents", "ranks"), [(1, 1), (7, 3), (32, 5), (12, 12)])
@@ -86,7 +86,7 @@ def test_runs_cover_all_agents_and_no_message_is_too_long(monkeypatch):
 
 
 def test_facts_are_named_by_where_they_stand():
-    assert flat({"a": 1, "b": {"c": [2], "d": {"e": None}}}) == {"a": 1, "b.c": [2], "b.d.e": None}
+    assert plain({"a": 1, "b": {"c": [2], "d": {"e": None}}}) == {"a": 1, "b.c": [2], "b.d.e": None}
 
 
 class Team:

@@ -1,4 +1,4 @@
-"""The command line: ``destiny run``, ``destiny compare``, ``destiny network``."""
+"""The command line: ``destiny run``, ``compare``, ``network``; ``agent``, ``agents`` and ``certificates``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import destiny
 from destiny import engines, experiment, networks, output
+from destiny.agents import commands
 from destiny.compare import reasons, table
 from destiny.engines.mpi import DEADLINE
 from destiny.engines.mpi_guard import guard
@@ -21,6 +22,9 @@ from destiny.result import Result
 from destiny.run import Run, prepare
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+app.command()(commands.agent)
+app.command()(commands.certificates)
+app.add_typer(commands.many, name="agents")
 
 
 def version(asked: bool) -> None:
@@ -185,13 +189,13 @@ def warn(sentence: str) -> None:
 
 
 def main() -> None:
-    """Entry point: whatever a user can cause ends in one line and exit code 2."""
+    """Entry point: whatever a user can cause ends in one line and an exit code, mostly 2."""
     try:
         app()
     except DestinyError as error:
         guard.wait_turn()
         warn(" ".join(str(error).split()))
-        sys.exit(2)
+        sys.exit(error.code)
     except (OSError, MemoryError) as error:
         guard.wait_turn()
         warn(f"{type(error).__name__}: {error}")

@@ -58,6 +58,50 @@ class Moment:
         return metrics.Spread(mean, self.team.gather(table))
 
 
+class Agreement:
+    """The decentralised rule: flood the largest local residual of a step until all agents know it.
+
+    Attributes
+    ----------
+    asked : step of the residuals being flooded, and the round when all know
+    agreed : tolerance and reason, once the agents have agreed
+    """
+
+    def __init__(self, algorithm: Algorithm[Any], network: Topology, tolerance: float | None) -> None:
+        self.algorithm, self.network, self.tolerance = algorithm, network, tolerance
+        self.asked: list[int] | None = None
+        self.agreed: list[Any] | None = None
+        if tolerance is not None and not hasattr(algorithm, "residual"):
+            raise MismatchError(
+                f"{settings_of(algorithm)['kind']} has no local residual, so its agents cannot agree to stop "
+                "by themselves: use decentralised=False"
+            )
+
+    def check(self, moment: Moment, cost: int) -> Stop | None:
+        """A stop, the same at every agent; ``cost`` is what a step takes in rounds."""
+        if self.tolerance is None:
+            return None
+        if self.agreed is not None and self.agreed[0] <= self.tolerance:  # before this run was resumed
+            return Stop(self.agreed[1], True)
+        team = moment.team
+        if self.asked is not None and moment.round >= self.asked[1]:
+            step, self.asked = self.asked[0], None
+            if (team.flood <= self.tolerance).all():  # all hold the same number by now, hence decide alike
+                reason = (
+                    f"converged: every agent's local residual was below {self.tolerance:g} at step {step}, "
+                    f"and all agents knew it after step {moment.step}"
+                )
+                self.agreed = [self.tolerance, reason]
+                return Stop(reason, True)
+        if self.asked is None and self.tolerance > 0:
+            # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
+            residual: Any = self.algorithm.residual  # type: ignore[attr-defined]
+            team.set_flood(team.each(lambda state, _: residual(state), moment.parts))
+            heard = max(1, flooding_time(self.network, moment.round)) if cost else 0
+            self.asked = [moment.step, moment.round + heard]
+        return None
+
+
 class Drive:
     """What `solve` does after each step: measure, agree, decide, save."""
 
@@ -70,7 +114,7 @@ class Drive:
                 raise SettingsError(f"{name} must be a whole number >= 0; found {value!r}")
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
-        self.rules, self.agree = rules, agree
+        self.rules, self.agreement = rules, Agreement(algorithm, network, agree)
         # Rules that look at what is equal in all processes decide alike; for others the leader decides.
         self.alike = all(type(rule) in ALIKE for rule in rules)
         self.signal: str | None = None
@@ -82,14 +126,7 @@ class Drive:
         rounds = getattr(getattr(algorithm, "about", None), "rounds", 1)
         self.round_before = 0
         self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
-        self.asked: list[int] | None = None  # step of the residuals being flooded, round when all know
-        self.agreed: list[Any] | None = None  # tolerance and reason, once the agents have agreed
         self.notes: list[str] = []
-        if agree is not None and not hasattr(algorithm, "residual"):
-            raise MismatchError(
-                f"{self.settings['kind']} has no local residual, so its agents cannot agree to stop "
-                "by themselves: use decentralised=False"
-            )
 
     def look(self, moment: Moment, saved: checkpoints.Saved | None, interrupt: Interrupt) -> Stop | None:
         """Everything that happens after a step."""
@@ -102,7 +139,7 @@ class Drive:
             self.cost = moment.round - self.round_before
         seen = Progress(moment.step, moment.round, moment.seconds, self.cost, measures)
         self.round_before = moment.round
-        stop = self.agreement(moment) or self.ruled(seen, moment.team)
+        stop = self.agreement.check(moment, self.cost) or self.ruled(seen, moment.team)
         self.signal = moment.team.noticed(interrupt.name)
         if self.signal is not None and stop is None:
             stop = Stop(f"interrupted by {self.signal} after step {moment.step}")
@@ -154,7 +191,8 @@ class Drive:
             if not gap <= 1e-8 * max(self.start, size):
                 raise saved.refuse(f"is damaged: mean(D) and mean(H) differ by {gap:.1e}")
         self.history = History.from_array(saved.arrays["history"])
-        self.asked, self.agreed, self.cost = (saved.facts[name] for name in ("asked", "agreed", "cost"))
+        self.agreement.asked, self.agreement.agreed = saved.facts["asked"], saved.facts["agreed"]
+        self.cost = saved.facts["cost"]
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
@@ -166,37 +204,12 @@ class Drive:
         )  # fmt: skip
         return self.measures
 
-    def agreement(self, moment: Moment) -> Stop | None:
-        """The decentralised rule: flood the largest local residual of a step until all agents know it."""
-        if self.agree is None:
-            return None
-        if self.agreed is not None and self.agreed[0] <= self.agree:  # before this run was resumed
-            return Stop(self.agreed[1], True)
-        team = moment.team
-        if self.asked is not None and moment.round >= self.asked[1]:
-            step, self.asked = self.asked[0], None
-            if (team.flood <= self.agree).all():  # all hold the same number by now, hence decide alike
-                reason = (
-                    f"converged: every agent's local residual was below {self.agree:g} at step {step}, "
-                    f"and all agents knew it after step {moment.step}"
-                )
-                self.agreed = [self.agree, reason]
-                return Stop(reason, True)
-        if self.asked is None and self.agree > 0:
-            # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
-            residual: Any = self.algorithm.residual  # type: ignore[attr-defined]
-            team.set_flood(team.each(lambda state, _: residual(state), moment.parts))
-            heard = max(1, flooding_time(self.network, moment.round)) if self.cost else 0
-            known = moment.round + heard
-            self.asked = [moment.step, known]
-        return None
-
     def facts(self) -> dict[str, Any]:
         """What all processes of a run must have been told alike, beyond `identity`."""
         return {
             "measuring": self.every, "checkpoints": [self.folder is not None, self.save_every],
             "stopping": [repr(rule) if type(rule) in KNOWN else type(rule).__name__ for rule in self.rules],
-            "tolerance of the agents": self.agree,
+            "tolerance of the agents": self.agreement.tolerance,
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
@@ -211,11 +224,12 @@ class Drive:
         """Write a checkpoint of this moment."""
         assert self.folder is not None
         arrays = {"history": self.history.as_array(), "values": self.values}
-        if self.asked is not None:
+        if self.agreement.asked is not None:
             arrays["flood"] = moment.team.gather([moment.team.flood])
         facts = {
             "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
-            "asked": self.asked, "agreed": self.agreed, "cost": self.cost, **self.identity(),
+            "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
+            **self.identity(),
         }  # fmt: skip
         state = checkpoints.flatten(moment.team.own(moment.parts))
         moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))

@@ -23,6 +23,8 @@ def is_number(value: object) -> TypeGuard[float]:
 class DestinyError(Exception):
     """Base of every error this package raises on purpose; its text is one sentence for a person."""
 
+    code = 2  # with which a command ends
+
 
 class ProblemError(DestinyError, ValueError):
     """Data, objectives or shapes that cannot be used."""

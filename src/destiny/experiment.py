@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +43,8 @@ STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bo
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
+DEFAULT = {"kind": "destiny-momentum"}  # the method where a file names none, as in `solve`
+Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
 
@@ -83,12 +85,7 @@ class Once:
 def read(path: str | Path) -> Experiment:
     """Read and check an experiment file; relative paths in it are relative to the file."""
     path = Path(path)
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and nesting beyond reason
-        raise SettingsError(f"{path} is not a TOML file: {error}") from error
+    tables = load_tables(path)
     check(tables, str(path), TOP, required=("problem", "network"))
     folder = path.parent
     run = check(tables.get("run", {}), "[run]", RUN)
@@ -103,7 +100,7 @@ def read(path: str | Path) -> Experiment:
         network=read_network(tables["network"], problem.agents, folder),
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", 0),
-        algorithms=read_algorithms(tables.get("algorithm", [{"kind": "destiny-momentum"}])),
+        algorithms=read_algorithms(tables.get("algorithm", [DEFAULT])),
         stop=check(tables.get("stop", {}), "[stop]", STOP),
         every=run.get("every", 10),
         checkpoint=run.get("checkpoint", 100),
@@ -112,8 +109,18 @@ def read(path: str | Path) -> Experiment:
     )
 
 
-def read_problem(table: dict[str, Any], folder: Path) -> Problem:
-    """[problem]: data from files, or synthetic."""
+def load_tables(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and nesting beyond reason
+        raise SettingsError(f"{path} is not a TOML file: {error}") from error
+
+
+def read_problem(table: dict[str, Any], folder: Path, read: Reader | None = None) -> Problem:
+    """[problem]: data from files, or synthetic; ``read`` finds the agents' shares (`read_silos`)."""
     check(table, "[problem]", PROBLEM, required=("kind", "agents"))
     kind, agents = table["kind"], table["agents"]
     if agents < 1:
@@ -131,7 +138,7 @@ def read_problem(table: dict[str, Any], folder: Path) -> Problem:
         raise SettingsError("[problem] needs the key 'p': a whole number")
     if "precision" in table and kind != "sdl":
         raise SettingsError(f"[problem] precision belongs to sdl; found kind {kind!r}")
-    return synthetic(table, kind) if "synthetic" in table else from_files(table, kind, folder)
+    return synthetic(table, kind) if "synthetic" in table else from_files(table, kind, folder, read)
 
 
 def synthetic(table: dict[str, Any], kind: str) -> Problem:
@@ -149,12 +156,13 @@ def synthetic(table: dict[str, Any], kind: str) -> Problem:
     return problem
 
 
-def from_files(table: dict[str, Any], kind: str, folder: Path) -> Problem:
+def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | None = None) -> Problem:
     """One file for all agents, or one per agent where the name holds ``{agent}``."""
+    read = read or read_silos
     options = {k: table[k] for k in ("scale", "precision") if k in table}
-    silos = read_silos(table, "data", folder)
+    silos = read(table, "data", folder)
     if kind == "olsr":
-        targets = read_silos(table, "targets", folder)
+        targets = read(table, "targets", folder)
         problem = OLSR(silos, targets, **options)
         if table.get("p", problem.shape[1]) != problem.shape[1]:
             raise SettingsError(

@@ -17,7 +17,7 @@ from destiny import metrics
 from destiny.algorithms import About, DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
-from destiny.engines.base import Engine, Team
+from destiny.engines.base import Deaf, Engine, Team
 from destiny.errors import MismatchError, ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.problems import Separable
@@ -147,8 +147,8 @@ def _fits(about: About, problem: Problem) -> None:
 def _restore(
     saved: checkpoints.Saved, algorithm: Algorithm[Any], team: Team, X: Array
 ) -> tuple[int, float, list[Any]]:
-    """The saved state on this team; a fresh start tells which arrays it must have."""
-    templates = team.each(algorithm.init, team.split(X))
+    """The saved state on this team; a fresh start without a round tells which arrays it must have."""
+    templates = team.each(lambda X, agents: algorithm.init(X, Deaf(agents)), team.split(X))
     parts = [
         checkpoints.unflatten(template, saved.of(ids))
         for template, ids in zip(templates, team.hosts, strict=True)

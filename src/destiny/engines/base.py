@@ -98,6 +98,33 @@ class HostedAgents:
             self._links = int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
 
 
+class Deaf:
+    """Agents that hear nobody. What a method makes of them has the shapes of a real state, without a round.
+
+    Attributes
+    ----------
+    largest : int
+        Numbers in the largest message they would have sent.
+    """
+
+    def __init__(self, agents: HostedAgents) -> None:
+        self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
+        self.largest = 0
+
+    def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:  # noqa: ARG002
+        """Everybody keeps what is theirs."""
+        self.largest = max(self.largest, sum(a.size for a in arrays) // len(self.ids))
+        return tuple(a.copy() for a in arrays)
+
+
+def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
+    """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
+    rows = W[ids]
+    heard = np.union1d(rows.indices, ids)
+    columns = np.searchsorted(heard, rows.indices)  # keeps the order of the agents' indices
+    return heard, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(heard)))
+
+
 def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
     """Blocks that lie side by side, each in an array of its own."""
     return [np.ascontiguousarray(part) for part in np.split(stack, np.cumsum(widths)[:-1], axis=1)]

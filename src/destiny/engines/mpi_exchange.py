@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from destiny.engines.base import rows_of
 from destiny.engines.mpi_guard import Watch
 from destiny.engines.placement import spell
 from destiny.types import Array
@@ -28,12 +29,7 @@ class Plan:
     def __init__(self, W: csr_array[Any, Any], owner: Ids, rank: int) -> None:
         self.W = W  # held, so that no other matrix takes its identity
         self.ids = np.flatnonzero(owner == rank)
-        rows = W[self.ids]
-        self.heard = np.union1d(rows.indices, self.ids)
-        columns = np.searchsorted(self.heard, rows.indices)  # keeps the order of the agents' indices
-        self.rows: csr_array[Any, Any] = csr_array(
-            (rows.data, columns, rows.indptr), shape=(len(self.ids), len(self.heard))
-        )
+        self.heard, self.rows = rows_of(W, self.ids)
         whose = owner[self.heard]
         self.receive = {int(q): self.heard[whose == q] for q in np.unique(whose) if q != rank}
         readers = owner[np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))]

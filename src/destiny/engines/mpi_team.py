@@ -6,7 +6,6 @@ as JSON.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal as signals
@@ -21,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from destiny import checkpoint as checkpoints
 from destiny import checkpoint_sets as sets
+from destiny.engines import agreement
 from destiny.engines.base import HostedAgents, Traffic
 from destiny.engines.mpi_exchange import Neighbours
 from destiny.engines.mpi_guard import Watch, guard
@@ -79,8 +79,8 @@ class Ranks:
 
     def same(self, facts: Mapping[str, Any]) -> None:
         """Refuse ranks that were not told the same, naming the first difference."""
-        mine = flat(json.loads(json.dumps(facts, default=repr)))
-        digest = hashlib.sha256(json.dumps(mine, sort_keys=True).encode()).digest()
+        mine = agreement.plain(facts)
+        digest = agreement.digest(mine)
         digests = np.empty((self.size, len(digest)), dtype=np.uint8)
         with self.watch.waiting(OTHERS):
             self.comm.Allgather(np.frombuffer(digest, dtype=np.uint8), digests)
@@ -88,13 +88,12 @@ class Ranks:
             return
         first, *others = self.all_told(mine)
         for rank, other in enumerate(others, 1):
-            for name in sorted({*first, *other}):
-                here, there = (json.dumps(known.get(name)) for known in (first, other))
-                if here != there:
-                    raise SettingsError(
-                        f"all ranks must be given the same run: {name} is {here} on rank 0 but {there} on "
-                        f"rank {rank}; start all from the same files and the same installation"
-                    )
+            if (found := agreement.difference(first, other)) is not None:
+                name, here, there = found
+                raise SettingsError(
+                    f"all ranks must be given the same run: {name} is {here} on rank 0 but {there} on "
+                    f"rank {rank}; start all from the same files and the same installation"
+                )
 
 
 def crowded(MPI: Any, comm: Any) -> bool:
@@ -107,14 +106,6 @@ def crowded(MPI: Any, comm: Any) -> bool:
     more = bool(here.size > usable.sum())
     here.Free()
     return more
-
-
-def flat(table: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, with dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return found
 
 
 class MpiTeam:

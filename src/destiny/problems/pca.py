@@ -56,6 +56,11 @@ class PCA:
         pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))
         return Quadratic(pairs, self.shape, factor=-0.5, scale=self.scale)
 
+    def variance(self, agent: int) -> float:
+        """||A_i||_F^2, of which -2 f_i(X) is the part in span(X)."""
+        data = self._silos.load(agent)
+        return float(self.scale**2 * sum(np.vecdot(row, row) for row in data.astype(np.float64, copy=False)))
+
     def describe(self) -> str:
         """The problem in one sentence."""
         return f"PCA with {self._p} components: {self._silos.describe()}."

@@ -1,0 +1,285 @@
+"""Agents over TLS on 2 cores: a round against the bare exchange of its bytes, and over a slow line."""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import json
+import pstats
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import destiny
+from benchmarks.timing import report
+from destiny import agents
+from destiny.agents import init, tls
+from destiny.agents.exchange import Exchange
+from destiny.agents.hub import Hub
+from destiny.agents.journal import Journal
+from destiny.agents.neighbourhood import Neighbourhood
+from destiny.agents.sent import Sent
+from destiny.engines.base import HostedAgents
+
+AGENTS, NUMBERS = 8, 2**15  # 256 KB a message
+BURSTS, CALLS = 12, 20
+DELAY = 0.05  # seconds one way
+EXPERIMENT = """
+[problem]
+kind = "pca"
+synthetic = {{ n = 20, m = 200, xi = 0.9, seed = 0 }}
+p = 2
+agents = {agents}
+[network]
+kind = "edges"
+edges = {edges}
+"""
+
+
+class Bare(asyncio.BufferedProtocol):
+    """Takes so many bytes and says so: what any program has to do."""
+
+    def __init__(self, size: int, done: Callable[[], None]) -> None:
+        self.memory = memoryview(bytearray(size))
+        self.have, self.count, self.done = 0, 0, done
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self.memory[self.have :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.have += nbytes
+        if self.have == len(self.memory):
+            self.have, self.count = 0, self.count + 1
+            self.done()
+
+
+class Worker:
+    """One agent that exchanges rounds of numbers, its own way or barely."""
+
+    def __init__(self, path: Path, numbers: int) -> None:
+        settings = agents.read(path)
+        self.hub = Hub(
+            settings.hello, settings.neighbours, settings.listen, tls.contexts(settings.files),
+            Journal(settings.name), 60, 8 * numbers,
+        )  # fmt: skip
+        network = settings.network
+        assert isinstance(network, Neighbourhood)
+        exchange = Exchange(self.hub, network, settings.index, Sent())
+        self.hub.open(exchange)
+        self.hub.wait(lambda: all(n.degree is not None for n in self.hub.neighbours))
+        network.learn({n.index: n.degree or 0 for n in self.hub.neighbours})
+        self.agents = HostedAgents([settings.index], None, network, exchange)  # type: ignore[arg-type]
+        self.block = np.random.default_rng(settings.index).standard_normal((1, numbers))
+        self.exchange, self.message = exchange, bytes(8 * numbers)
+        self.transports = [n.link.transport for n in self.hub.neighbours if n.link is not None]
+
+    def round(self) -> None:
+        """The engine's."""
+        (self.block,) = self.agents.mix(self.block)
+        self.exchange.sent.prune(self.exchange.round)  # as checkpoints do
+
+    def bare(self, calls: int) -> None:
+        """The same bytes over the same connections, and nothing else."""
+        links = [t.get_protocol() for t in self.transports]
+        loop, call = self.hub.loop, 0
+        future = loop.create_future()
+
+        def done() -> None:  # a neighbour may be one call ahead
+            if not future.done() and all(b.count > call for b in barely):
+                future.set_result(None)
+
+        barely = [Bare(len(self.message), done) for _ in self.transports]
+        for transport, protocol in zip(self.transports, barely, strict=True):
+            transport.set_protocol(protocol)
+        for call in range(calls):  # noqa: B007
+            future = loop.create_future()
+            for transport in self.transports:
+                transport.write(self.message)
+            done()
+            loop.run_until_complete(future)
+        for transport, link in zip(self.transports, links, strict=True):
+            transport.set_protocol(link)
+
+
+def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> None:
+    """One process: bursts of either kind, all agents together."""
+    with threadpool_limits(1):
+        me = Worker(Path(path), numbers)
+        watched = cProfile.Profile() if profile else None
+        for burst in range(bursts + 1):
+            for kind in ("round", "bare"):
+                print("ready", flush=True)
+                sys.stdin.readline()
+                start, used = time.perf_counter(), time.process_time()
+                if kind == "bare":
+                    me.bare(calls)
+                else:
+                    if watched is not None and burst:
+                        watched.enable()
+                    for _ in range(calls):
+                        me.round()
+                    if watched is not None:
+                        watched.disable()
+                seconds, cpu = time.perf_counter() - start, time.process_time() - used
+                print(json.dumps([kind, burst, seconds / calls, cpu / calls]), flush=True)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        if watched is not None:
+            watched.dump_stats(profile)
+        me.hub.close()
+
+
+def launch(
+    folder: Path, numbers: int, bursts: int = BURSTS, calls: int = CALLS, profile: str = ""
+) -> dict[str, list[float]]:
+    """All agents of a folder: the best burst of each kind, as its slowest agent saw it, and all CPU time."""
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.agents", str(path), str(numbers), str(bursts), str(calls),
+             profile if path.parent.name == "agent-0" else ""],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for path in sorted(folder.glob(f"*/{init.FILE}"))
+    ]  # fmt: skip
+    best: dict[str, list[float]] = {}
+    for burst in range(bursts + 1):
+        for kind in ("round", "bare"):
+            together(jobs)
+            told = [json.loads(_line(job)) for job in jobs]
+            slowest, cpu = max(t[2] for t in told), sum(t[3] for t in told)
+            if burst:  # the first one warms up
+                before = best.get(kind, [float("inf")] * 2)
+                best[kind] = [min(before[0], slowest), min(before[1], cpu)]
+    together(jobs)
+    for job in jobs:
+        job.wait(60)
+    return best
+
+
+def together(jobs: list[Any]) -> None:
+    """Let all go on once all have come this far."""
+    for job in jobs:
+        assert _line(job) == "ready\n"
+    for job in jobs:
+        job.stdin.write("go\n")
+        job.stdin.flush()
+
+
+def _line(job: Any) -> str:
+    line: str = job.stdout.readline()
+    assert line, "an agent has died"
+    return line
+
+
+def files(folder: Path, network: destiny.networks.Network, host: str, port: int) -> None:
+    """A set of agents with certificates."""
+    folder.mkdir()
+    path = folder / "experiment.toml"
+    path.write_text(EXPERIMENT.format(agents=network.agents, edges=network.edges.tolist()))
+    init.files(str(path), f"{host}:{port}", folder / "set", "benchmark")
+    init.certificates(folder / "set")
+
+
+def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> None:
+    """A line that hands on what it gets after a while, in both directions; runs for ever in a thread."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        while part := await reader.read(2**18):
+            loop.call_later(delay, writer.write, part)
+        loop.call_later(delay, writer.close)
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection(*target)
+        except OSError:  # the agent has not started yet
+            writer.close()
+            return
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async def main() -> None:
+        async with await asyncio.start_server(connected, *listen) as server:
+            await server.serve_forever()
+
+    asyncio.run(main())
+
+
+def slow_line(folder: Path, host: str) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Two agents next to each other, and the same with a relay between them."""
+    found = []
+    for k, delay in enumerate((0.0, DELAY)):
+        port = 7800 + 10 * k
+        files(folder / f"pair-{k}", destiny.networks.path(2), host, port)
+        if delay:
+            path = folder / f"pair-{k}" / "set" / "agent-0" / init.FILE
+            path.write_text(path.read_text().replace(f"{host}:{port + 1}", f"{host}:{port + 5}"))
+            line = ((host, port + 5), (host, port + 1), delay)
+            threading.Thread(target=relay, args=line, daemon=True).start()
+        found.append(launch(folder / f"pair-{k}" / "set", NUMBERS // 8, bursts=4, calls=10))
+    return found[0], found[1]
+
+
+def main() -> None:
+    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+    network = destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files(folder / "eight", network, host, 7700)
+        best = launch(folder / "eight" / "set", NUMBERS)
+        for kind, (seconds, cpu) in best.items():
+            print(f"     {kind:6} {1e3 * seconds:8.2f} ms, {1e3 * cpu:8.2f} ms of CPU at all {AGENTS} agents")
+        links = 2 * len(network.edges)
+        title = f"a round of {AGENTS} agents, {links} messages of 256 KB"
+        report(title, best["round"][0] / best["bare"][0], 1.5, "the bare exchange")
+        near, far = slow_line(folder, host)
+        for kind, (seconds, _) in (("near", near["round"]), ("far", far["round"])):
+            print(f"     {kind:6} {1e3 * seconds:8.2f} ms a round of 2 agents, 32 KB")
+        expected = DELAY + near["round"][0]
+        report(
+            "a round over a line of 50 ms", far["round"][0] / expected, 1.2, "the delay and the local work"
+        )
+
+
+def profile() -> None:
+    """Where an agent's time goes: ``python -m benchmarks.agents profile``."""
+    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files(folder / "eight", destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0), host, 7700)
+        stats = folder / "stats"
+        launch(folder / "eight" / "set", NUMBERS, profile=str(stats))
+        found = pstats.Stats(str(stats))
+        found.sort_stats("tottime").print_stats(12)
+        shares: dict[str, float] = {}
+        for (file, _, function), (_, _, own, *_) in found.stats.items():  # type: ignore[attr-defined]
+            shares[kind_of(file, function)] = shares.get(kind_of(file, function), 0.0) + own
+        for kind, seconds in sorted(shares.items(), key=lambda entry: -entry[1]):
+            print(f"     {kind:28} {100 * seconds / sum(shares.values()):4.0f} %")
+
+
+def kind_of(file: str, function: str) -> str:
+    """What a function of a profile is about."""
+    if file == "~":
+        outside = any(word in function for word in ("_ssl", "_socket", "epoll"))
+        return "TLS, sockets and waiting" if outside else "NumPy, SciPy and built-ins"
+    if "asyncio" in file or "ssl.py" in file or "selectors" in file:
+        return "Python of asyncio"
+    return "Python of this package, with copies" if "destiny" in file else "Python of others"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["profile"]:
+        profile()
+    elif len(sys.argv) > 1:
+        worker(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5])
+    else:
+        main()

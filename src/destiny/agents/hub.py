@@ -1,0 +1,239 @@
+"""All connections of an agent: who is admitted, and what they report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from destiny.agents.door import Door
+from destiny.agents.journal import Journal
+from destiny.agents.link import Link
+from destiny.agents.neighbour import Neighbour
+from destiny.agents.waiting import Ended, Waiting
+from destiny.agents.wire import REASON, Hello, Kind, Refused, words
+from destiny.engines.agreement import difference
+
+LAST_WORDS = 2.0  # seconds for what was written to leave
+
+
+class Post(Protocol):
+    """What the hub asks of the exchange."""
+
+    def due(self, peer: Neighbour) -> int:
+        """The round that must come next from a neighbour."""
+
+    def size(self, round: int) -> int | None:
+        """Bytes of a message of a round, if that is known already."""
+
+    def pump(self, peer: Neighbour) -> None:
+        """Write what a neighbour lacks, as far as it reads."""
+
+    def serves(self, need: int) -> None:
+        """Refuse a neighbour that needs a round nobody has any more."""
+
+    def learnt(self, peer: Neighbour) -> None:
+        """A neighbour's mark may have moved."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+
+class Hub(Waiting):
+    """Whom this agent is connected with.
+
+    Parameters
+    ----------
+    me : Hello
+        What this agent says of itself; ``need`` is filled in for each neighbour.
+    neighbours : sequence of Neighbour
+    listen : Address
+    tls : (server, client) contexts
+    journal : Journal
+    deadline : float
+        Seconds to wait for a neighbour; 0 means for ever.
+    largest : int
+        Bytes of the largest message of this run.
+    """
+
+    def __init__(
+        self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
+        tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, largest: int,
+    ) -> None:  # fmt: skip
+        super().__init__(deadline)
+        self.loop.set_exception_handler(self.mishap)
+        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
+        self.journal, self.largest = journal, largest
+        self.by_name = {n.name: n for n in neighbours}
+        self.post: Post
+        self.door: Door | None = None
+        self.mark = 0  # this agent needs no round before it again, whatever happens to it
+        self.rounds = 0  # finished in this process
+        self.finished = self.closing = False
+        for n in self.neighbours:
+            n.make_room(largest)
+
+    # Opening and closing
+
+    def open(self, post: Post) -> None:
+        """Listen, and call the neighbours we are to call."""
+        self.post = post
+        self.door = Door(self, self.address.host, self.address.port, self.tls)
+        self.loop.call_soon(self.tick)
+
+    def close(self) -> None:
+        """End all connections; what was written leaves first."""
+        if self.loop.is_closed():
+            return
+        self.closing = True
+        self.loop.run_until_complete(self.hang_up())
+        if self.door is not None:
+            self.door.listener.close()
+        self.loop.close()
+
+    async def hang_up(self) -> None:
+        """The end of all tasks and connections."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        links = [n.link for n in self.neighbours if n.link is not None]
+        for link in links:
+            link.transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                while any(not link.dead for link in links):
+                    await asyncio.sleep(0.01)
+        for link in links:
+            link.cut()
+        await asyncio.sleep(0)
+
+    # Who is admitted
+
+    def hello(self, n: Neighbour) -> bytes:
+        """Our HELLO to a neighbour."""
+        return replace(self.me, need=n.need).pack(self.mark)
+
+    def check_identity(self, link: Link, n: Neighbour) -> None:
+        """The certificate must be the neighbour's."""
+        if n.identity not in link.identities:
+            shown = ", ".join(sorted(link.identities)) or "nobody"
+            raise Refused(f"showed a certificate of {shown}, expected {n.identity}")
+
+    def admit(self, link: Link, hello: Hello, mark: int) -> None:
+        """Let a caller in, or refuse it naming what does not fit."""
+        n = self.by_name.get(hello.agent)
+        if n is None or (link.called is not None and n is not link.called):
+            raise Refused(f"says it is {hello.agent!r}, which is not whom {self.me.agent} talks to here")
+        self.check_identity(link, n)
+        try:
+            self.check_run(n, hello)
+            self.post.serves(hello.need)
+        except Refused as error:
+            n.trouble, n.wrong = str(error), True  # the link tells it
+            raise
+        if n.link is not None:  # the newest is the true one: its side has given the other up
+            n.link.cut()
+        n.link, n.trouble, n.wrong, n.degree = link, "", False, hello.degree
+        n.told.clear()
+        n.connections += 1
+        link.peer, link.next_out = n, hello.need
+        link.hold_on(n)
+        if link.called is None:
+            link.write(self.hello(n))
+        self.journal.note("connected", peer=n.name, address=link.address, need=hello.need)
+        if not link.settled.done():
+            link.settled.set_result(None)
+        self.arrived(n, mark)
+        self.pump(n)
+
+    def check_run(self, n: Neighbour, hello: Hello) -> None:
+        """Everything that must be equal is."""
+        pairs = {
+            "run": (self.me.run, hello.run), "package version": (self.me.version, hello.version),
+            "its index": (n.index, hello.index), "its number of neighbours": (n.degree, hello.degree),
+        }  # fmt: skip
+        for what, (here, there) in pairs.items():
+            if here != there and here is not None:
+                raise Refused(f"is in another run: {what} is {here!r} at {self.me.agent}, {there!r} there")
+        if self.me.digest != hello.digest:
+            found = difference(self.me.settings, hello.settings)
+            name, mine, theirs = found or ("the digest", self.me.digest, hello.digest)
+            raise Refused(f"is in another run: {name} is {mine} at {self.me.agent}, {theirs} there")
+
+    def refused_by(self, link: Link, why: str) -> None:
+        """The other side does not want us."""
+        known = link.peer or link.called
+        if known is not None:
+            self.note_trouble(known, f"refused {self.me.agent}, which {why}", True)
+
+    def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
+        """Why there is no connection; said once, however often it is tried."""
+        n.trouble, n.wrong = why, wrong
+        if why not in n.told:
+            n.told.add(why)
+            self.journal.tell("refused" if wrong else "trouble", n.name, f"{n.name} {why}")
+
+    def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Something went wrong on a connection, which is closed by now: whoever was there may call again."""
+        self.journal.note("mishap", why=f"{context.get('message')}: {context.get('exception')!r}")
+
+    # What links report
+
+    def due(self, peer: Neighbour) -> int:
+        """The round that must come next from a neighbour."""
+        return self.post.due(peer)
+
+    def pump(self, peer: Neighbour) -> None:
+        """Write what a neighbour lacks."""
+        self.post.pump(peer)
+        link = peer.link
+        if self.finished and link is not None and not link.paused and not link.said_bye:
+            link.said_bye = True
+            link.write(words(Kind.BYE, {"why": "done"}))
+
+    def arrived(self, peer: Neighbour, mark: int) -> None:
+        """A message came."""
+        if mark > peer.durable:
+            peer.durable = mark
+            self.post.learnt(peer)
+        self.wake()
+
+    def bye(self, peer: Neighbour, table: dict[str, Any]) -> None:
+        """The run is over for a neighbour."""
+        if table.get("why") == "done":
+            peer.done = True
+            self.wake()
+        else:
+            why = "".join(c if c.isprintable() else "?" for c in str(table.get("why"))[:REASON])
+            self.say_bye(why)
+            self.end(Ended(f"{peer.name} ended the run, which {why}"))
+
+    def say_bye(self, why: str) -> None:
+        """Tell all neighbours that the run is over without an answer."""
+        for n in self.neighbours:
+            if n.link is not None and not n.link.said_bye:
+                n.link.said_bye = True
+                n.link.write(words(Kind.BYE, {"why": why}))
+
+    def ended(self, link: Link, why: str) -> None:
+        """A connection is over."""
+        n = link.peer
+        if n is None:
+            if link.called is not None and not link.called.wrong:
+                told = (
+                    f"{why or 'has ended the connection'} before its HELLO: it may not accept our certificate"
+                )
+                self.note_trouble(link.called, told, False)
+        elif n.link is link:
+            n.link = None
+            n.trouble = why or "has ended the connection"
+            if not (n.done or self.closing):
+                self.journal.note("lost", peer=n.name, why=n.trouble)

@@ -1,0 +1,200 @@
+"""One connection with another agent, from the end of the TLS handshake to its own end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from destiny.agents import wire
+from destiny.agents.neighbour import Message, Neighbour
+from destiny.agents.tls import identities
+from destiny.agents.wire import Header, Hello, Kind, Refused
+
+if TYPE_CHECKING:
+    from destiny.agents.hub import Hub
+
+SILENCE = 30_000  # milliseconds without a sign of life after which the system gives a connection up
+PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))  # seconds, seconds, count: as long
+FLUSH = 2.0  # seconds a refusal may take to leave before the connection is cut
+
+
+class Link(asyncio.BufferedProtocol):
+    """Reads messages into memory set aside for the neighbour, writes them, and honours back-pressure.
+
+    Parameters
+    ----------
+    hub : Hub
+        Decides whom to admit and hears what happens.
+    address : str
+        Where the other side is, for the log.
+    called : Neighbour, optional
+        Whom we called; None if somebody called us.
+    """
+
+    def __init__(self, hub: Hub, address: str, called: Neighbour | None = None) -> None:
+        self.hub, self.address, self.called = hub, address, called
+        self.peer: Neighbour | None = None  # known after its HELLO was accepted
+        self.reader = wire.Reader(self.room)
+        self.slot: bytearray | None = None  # memory of the message being read
+        self.identities: frozenset[str] = frozenset()
+        self.paused = self.dead = self.said_bye = False
+        self.next_out = 0  # the first round this connection has not carried to the peer
+        self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
+        self.transport: asyncio.Transport
+
+    @property
+    def who(self) -> str:
+        """The other side for the log: the agent if known, else what its certificate says."""
+        known = self.peer or self.called
+        return known.name if known else ", ".join(sorted(self.identities)) or "unknown"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is over: both certificates are of our CA."""
+        self.transport = cast(asyncio.Transport, transport)
+        _tune(transport.get_extra_info("socket"))
+        secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        self.identities = identities(cast("dict[str, Any] | None", secured.getpeercert()))
+        if self.called is not None:
+            try:
+                self.hub.check_identity(self, self.called)
+            except Refused as error:
+                self.refuse(str(error))
+                return
+            self.write(self.hub.hello(self.called))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where the next bytes go."""
+        return memoryview(bytearray(256)) if self.dead else self.reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        if self.dead:
+            return
+        try:
+            if self.peer is not None:
+                self.peer.bytes_in += nbytes
+            if (whole := self.reader.filled(nbytes)) is not None:
+                self.take(*whole)
+        except Refused as error:
+            self.refuse(str(error))
+
+    def room(self, header: Header) -> memoryview:
+        """Memory for a message; refuses what is not due."""
+        if header.kind is not Kind.DATA:
+            return memoryview(bytearray(header.length))  # at most `wire.WORDS`
+        peer = self.peer
+        if peer is None:
+            raise Refused("sent data before its HELLO")
+        if header.round != (due := self.hub.due(peer)):
+            raise Refused(f"sent round {header.round} where round {due} was due")
+        exact = self.hub.post.size(due)
+        if not self.fits(header.length, exact):
+            expected = f"at most {self.hub.largest}" if exact is None else str(exact)
+            raise Refused(f"announced {header.length} bytes for round {due}, expected {expected}")
+        if not peer.free:
+            raise Refused("sent more rounds than it may be ahead")
+        self.slot = peer.free.pop()
+        return memoryview(self.slot)[: header.length]
+
+    def fits(self, length: int, exact: int | None) -> bool:
+        """Whether a message may have so many bytes; before its round all that is known is the largest."""
+        return 0 < length <= self.hub.largest and length % 8 == 0 and exact in (None, length)
+
+    def take(self, header: Header, content: memoryview) -> None:
+        """A whole message."""
+        if header.kind is Kind.REFUSED:
+            self.hub.refused_by(self, wire.reason(content))
+            self.cut()
+        elif self.peer is None:
+            if header.kind is not Kind.HELLO:
+                raise Refused(f"sent {header.kind.name} before its HELLO")
+            self.hub.admit(self, Hello.unpack(content), header.mark)
+        elif header.kind is Kind.DATA:
+            self.take_numbers(self.peer, header, content)
+        elif header.kind is Kind.BYE:
+            self.hub.bye(self.peer, wire.parse(content))
+        else:
+            raise Refused("sent a second HELLO")
+
+    def take_numbers(self, peer: Neighbour, header: Header, content: memoryview) -> None:
+        """A round's numbers."""
+        if not wire.finite(np.frombuffer(content)):
+            raise Refused(f"sent numbers that are not finite in round {header.round}")
+        assert self.slot is not None
+        peer.inbox.append(Message(header.round, header.length, self.slot))
+        self.slot = None
+        peer.need = header.round + 1
+        self.hold_on(peer)
+        self.hub.arrived(peer, header.mark)
+
+    def hold_on(self, peer: Neighbour) -> None:
+        """Read no further while there is no memory for another message."""
+        if not peer.free:
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """There is memory again."""
+        if not self.dead and not self.transport.is_reading():
+            self.transport.resume_reading()
+
+    def write(self, message: bytes | memoryview) -> None:
+        """Send a whole message."""
+        if self.peer is not None:
+            self.peer.bytes_out += len(message)
+        self.transport.write(message)
+
+    def pause_writing(self) -> None:
+        """The other side does not read as fast as we write."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self.paused = False
+        if self.peer is not None and not self.dead:
+            self.hub.pump(self.peer)
+
+    def refuse(self, why: str) -> None:
+        """Say why, here and there, and end the connection."""
+        if self.dead:
+            return
+        self.hub.journal.tell("refused", self.who, f"{self.who} ({self.address}) {why}", address=self.address)
+        self.write(wire.words(Kind.REFUSED, {"why": why[: wire.REASON]}))
+        self.end(why)
+        with contextlib.suppress(RuntimeError):
+            self.transport.close()  # flushes first
+        self.hub.loop.call_later(FLUSH, self.transport.abort)
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        self.end("")
+        self.transport.abort()
+
+    def end(self, why: str) -> None:
+        """Not to be used any more, whatever still comes."""
+        if self.dead:
+            return
+        self.dead = True
+        if self.peer is not None and self.slot is not None:
+            self.peer.free.append(self.slot)
+        self.slot = None
+        if not self.settled.done():
+            self.settled.set_result(None)
+        self.hub.ended(self, why)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other side is gone."""
+        self.end(f"has lost the connection ({exc})" if exc else "has ended the connection")
+
+
+def _tune(sock: socket.socket) -> None:
+    """Small messages leave at once; a dead line is noticed whether idle (keepalive) or in use (timeout)."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (*PROBES, ("TCP_USER_TIMEOUT", SILENCE)):
+        if hasattr(socket, name):  # not on every system
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

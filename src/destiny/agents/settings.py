@@ -1,0 +1,193 @@
+"""Agent files: who this agent is, whom it talks to, what they solve together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import destiny
+from destiny import checkpoint as checkpoints
+from destiny import experiment
+from destiny.agents.hub import Address
+from destiny.agents.neighbour import Neighbour
+from destiny.agents.neighbourhood import Neighbourhood
+from destiny.agents.tls import Files
+from destiny.agents.wire import Hello
+from destiny.drive import settings_of
+from destiny.engines.agreement import digest, plain
+from destiny.errors import ProblemError, SettingsError, is_number
+from destiny.problems.data import File
+from destiny.tables import check
+from destiny.types import Algorithm, Array, Problem, Topology
+
+TOP = {
+    "agent": dict, "tls": dict, "neighbour": list, "problem": dict, "network": dict, "start": dict,
+    "algorithm": dict, "stop": dict, "run": dict,
+}  # fmt: skip
+AGENT = {
+    "name": str, "index": int, "agents": int, "run": str, "listen": str, "out": str, "deadline": float,
+}  # fmt: skip
+TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
+NEIGHBOUR = {"name": str, "index": int, "address": str, "identity": str, "dial": bool}
+STOP = {"rounds": int, "tolerance": float, "diameter": int}
+RUN = {"checkpoint": int, "every": int}
+DEADLINE = 600.0  # seconds; long enough to restart a machine
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an agent file says, checked; `hello` is what neighbours are told of it."""
+
+    name: str
+    index: int
+    agents: int
+    run: str
+    listen: Address
+    out: Path
+    deadline: float
+    files: Files
+    neighbours: list[Neighbour]
+    problem: Problem
+    network: Topology
+    start: Array | None
+    seed: int
+    algorithm: Algorithm[Any]
+    rounds: int
+    tolerance: float
+    checkpoint: int
+    every: int
+    common: dict[str, Any]
+
+    @property
+    def hello(self) -> Hello:
+        """What this agent says of itself."""
+        return Hello(
+            agent=self.name, index=self.index, run=self.run, version=destiny.__version__,
+            digest=digest(self.common).hex(), settings=self.common, degree=len(self.neighbours), need=0,
+        )  # fmt: skip
+
+
+def read(path: str | Path) -> Settings:
+    """Read and check an agent file; relative paths in it are relative to the file."""
+    path = Path(path)
+    tables = experiment.load_tables(path)
+    check(tables, str(path), TOP, required=("agent", "tls", "neighbour", "problem"))
+    folder = path.parent
+    me = check(tables["agent"], "[agent]", AGENT, required=("name", "index", "agents", "run", "listen"))
+    if not 0 <= me["index"] < me["agents"]:
+        raise SettingsError(f"[agent] index must be from 0 to {me['agents'] - 1}; found {me['index']}")
+    deadline = me.get("deadline", DEADLINE)
+    if not is_number(deadline) or deadline < 0:
+        raise SettingsError(f"[agent] deadline must be a number of seconds >= 0; found {deadline!r}")
+    for key in ("name", "run"):
+        if not 0 < len(me[key]) <= 100 or not me[key].isprintable():
+            raise SettingsError(f"[agent] {key} must have 1 to 100 printable letters; found {me[key]!r}")
+    neighbours = read_neighbours(tables["neighbour"], me)
+    stop = check(tables.get("stop", {}), "[stop]", STOP)
+    run = check(tables.get("run", {}), "[run]", RUN)
+    for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
+        if table.get(key, least) < least:
+            raise SettingsError(f"{key} must be at least {least}; found {table[key]}")
+    start = check(tables.get("start", {}), "[start]", experiment.START)
+    X = experiment.load_start(folder / start["file"]) if "file" in start else None
+    problem = read_problem(tables["problem"], me, folder)
+    (algorithm,) = experiment.read_algorithms([tables.get("algorithm", experiment.DEFAULT)]).values()
+    settings = Settings(
+        name=me["name"], index=me["index"], agents=me["agents"], run=me["run"],
+        listen=Address(*address(me["listen"], "[agent] listen")), out=folder / me.get("out", "results"),
+        deadline=float(deadline), files=read_files(tables["tls"], folder), neighbours=neighbours,
+        problem=problem, network=read_network(tables, me, neighbours, folder), start=X,
+        seed=start.get("seed", 0), algorithm=algorithm, rounds=stop.get("rounds", 10_000),
+        tolerance=float(stop.get("tolerance", 1e-8)), checkpoint=run.get("checkpoint", 100),
+        every=run.get("every", 10), common={},
+    )  # fmt: skip
+    settings.common.update(shared(settings))
+    return settings
+
+
+def shared(s: Settings) -> dict[str, Any]:
+    """What must be equal at all agents, by name; nothing of an agent's data."""
+    whole = not isinstance(s.network, Neighbourhood)
+    facts = {
+        "problem": getattr(s.problem, "kind", ""), "agents": s.agents, "n": s.problem.shape[0],
+        "p": s.problem.shape[1], "scale": getattr(s.problem, "scale", 1.0),
+        "algorithm": settings_of(s.algorithm), "rounds": s.rounds, "tolerance": s.tolerance,
+        "start": f"seed {s.seed}" if s.start is None else hashlib.sha256(s.start.tobytes()).hexdigest()[:16],
+        "checkpoint": s.checkpoint,
+        "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
+        "diameter": getattr(s.network, "diameter", None),
+    }  # fmt: skip
+    return plain(facts)
+
+
+def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:
+    """[[neighbour]]: by default the lower index calls the higher."""
+    found: list[Neighbour] = []
+    for table in tables:
+        check(table, "[[neighbour]]", NEIGHBOUR, required=("name", "index", "address"))
+        name, index = table["name"], table["index"]
+        if not 0 <= index < me["agents"] or index == me["index"]:
+            raise SettingsError(
+                f"[[neighbour]] {name!r} index must be that of another of the {me['agents']} agents; "
+                f"found {index}"
+            )
+        if any(name == n.name or index == n.index for n in found) or name == me["name"]:
+            raise SettingsError(f"[[neighbour]] {name!r} ({index}) is named twice: names and indices differ")
+        host, port = address(table["address"], f"[[neighbour]] {name!r} address")
+        dial = table.get("dial", me["index"] < index)
+        found.append(Neighbour(name, index, host, port, table.get("identity", name), dial))
+    if not found:
+        raise SettingsError("an agent needs at least one [[neighbour]]")
+    return sorted(found, key=lambda n: n.index)
+
+
+def address(text: str, where: str) -> tuple[str, int]:
+    """HOST:PORT in two parts; an IPv6 address stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 <= int(port) < 2**16:
+        raise SettingsError(f"{where} must be HOST:PORT; found {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def read_files(table: Any, folder: Path) -> Files:
+    """[tls]."""
+    check(table, "[tls]", TLS, required=("ca", "certificate", "key"))
+    crl = folder / table["crl"] if "crl" in table else None
+    return Files(folder / table["ca"], folder / table["certificate"], folder / table["key"], crl)
+
+
+def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Problem:
+    """[problem], of which only this agent's data are here."""
+    if "agents" in table:
+        raise SettingsError("[problem] has no key 'agents': their number stands in [agent]")
+
+    def own(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
+        silos: list[Any] = [_elsewhere] * me["agents"]
+        silos[me["index"]] = File(str(folder / table[key]))
+        return silos
+
+    return experiment.Once(experiment.read_problem({**table, "agents": me["agents"]}, folder, own))
+
+
+def _elsewhere() -> Any:
+    raise ProblemError("these data are another agent's")
+
+
+def read_network(
+    tables: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour], folder: Path
+) -> Topology:
+    """[network], if all are to know it; otherwise what the neighbours tell each other will do."""
+    mine = [n.index for n in neighbours]
+    if "network" not in tables:
+        return Neighbourhood(me["index"], mine, me["agents"], tables.get("stop", {}).get("diameter"))
+    network = experiment.read_network(tables["network"], me["agents"], folder)
+    edges = network.edges  # type: ignore[attr-defined]
+    linked = sorted(int(edge.sum()) - me["index"] for edge in edges if me["index"] in edge)
+    if linked != mine:
+        raise SettingsError(
+            f"[network] links agent {me['index']} with {linked}, but each [[neighbour]] is one of {mine}: "
+            "make them equal"
+        )
+    return network

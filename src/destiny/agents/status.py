@@ -1,0 +1,192 @@
+"""What an agent shows of itself: a table for a terminal, a small page, Prometheus metrics. Read-only."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import math
+import socket
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from destiny.agents.agent import View
+from destiny.agents.neighbour import Neighbour
+from destiny.errors import SettingsError
+
+REQUEST = 4096  # bytes of a request; a browser's are shorter
+PATIENCE = 5.0  # seconds for one
+COLUMNS = ("neighbour", "state", "last round", "received", "sent", "received a second", "connections")
+
+
+def headline(view: View) -> str:
+    """Where the run is, in one line."""
+    view.refresh()
+    s = view.settings
+    return (
+        f"{s.name}, run {s.run}: {view.phase}; step {view.step}, {view.rate:.1f} rounds a second, "
+        f"residual {view.residual:.1e}, feasibility {view.feasibility:.1e}"
+    )
+
+
+def rows(view: View) -> list[tuple[str, ...]]:
+    """One for each neighbour, under `COLUMNS`."""
+    return [
+        (
+            n.name, state(n), str(n.need - 1) if n.need else "-", f"{n.bytes_in / 1e6:.2f} MB",
+            f"{n.bytes_out / 1e6:.2f} MB", f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB", str(n.connections),
+        )
+        for n in view.hub.neighbours
+    ]  # fmt: skip
+
+
+def state(n: Neighbour) -> str:
+    """How a neighbour is, in a few words."""
+    if n.done:
+        return "done"
+    return "connected" if n.link is not None else n.trouble
+
+
+class Terminal:
+    """A table that keeps itself up to date, where somebody is looking."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.live = Live(self.table(), console=Console(stderr=True), auto_refresh=False, transient=True)
+        self.live.start()
+
+    def __call__(self) -> None:
+        """Several times a second."""
+        self.live.update(self.table(), refresh=True)
+
+    def table(self) -> Table:
+        """The table of this moment."""
+        table = Table(*COLUMNS, title=headline(self.view), title_justify="left")
+        for row in rows(self.view):
+            table.add_row(*row)
+        return table
+
+    @staticmethod
+    def wanted() -> bool:
+        """Whether standard error is a terminal."""
+        return sys.stderr.isatty()
+
+
+def metrics(view: View) -> str:
+    """In Prometheus' text format."""
+    view.refresh()
+    label = f'agent="{_escaped(view.settings.name)}",run="{_escaped(view.settings.run)}"'
+    lines: list[str] = []
+    for name, value, about in (
+        ("step", view.step, "Steps taken"),
+        ("round", view.round, "Rounds of communication"),
+        ("rounds_per_second", view.rate, "Rounds a second, lately"),
+        ("residual", view.residual, "Local residual"),
+        ("feasibility", view.feasibility, "Norm of X^T X - I"),
+    ):
+        lines += [f"# HELP destiny_{name} {about}.", f"# TYPE destiny_{name} gauge"]
+        lines.append(f"destiny_{name}{{{label}}} {_number(value)}")
+    for name, kind, about, of in (
+        ("connected", "gauge", "Whether there is a connection", lambda n: int(n.link is not None)),
+        ("received_bytes_total", "counter", "Bytes received", lambda n: n.bytes_in),
+        ("sent_bytes_total", "counter", "Bytes sent", lambda n: n.bytes_out),
+        ("connections_total", "counter", "Connections made", lambda n: n.connections),
+    ):
+        lines += [f"# HELP destiny_neighbour_{name} {about}.", f"# TYPE destiny_neighbour_{name} {kind}"]
+        lines += [
+            f'destiny_neighbour_{name}{{{label},neighbour="{_escaped(n.name)}"}} {of(n)}'
+            for n in view.hub.neighbours
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def page(view: View) -> str:
+    """A small page that reloads itself."""
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows(view)
+    )
+    events = "".join(
+        f"<li>{html.escape(e['time'])} {html.escape(e['event'])}: {html.escape(str(e.get('why', '')))}</li>"
+        for e in reversed(view.journal.recent)
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>"
+        f"<title>{html.escape(view.settings.name)}</title>"
+        "<style>body{font:16px sans-serif;margin:2em}td,th{padding:.3em 1em;text-align:left}</style>"
+        f"<h1>{html.escape(view.settings.name)}</h1><p>{html.escape(headline(view))}</p>"
+        f"<table><tr>{head}</tr>{body}</table><h2>Events</h2><ul>{events}</ul></html>"
+    )
+
+
+def serve(port: int) -> Callable[[View], Callable[[], None]]:
+    """A watcher that answers on this machine's own address, and only there."""
+
+    def start(view: View) -> Callable[[], None]:
+        try:
+            listener = socket.create_server(("127.0.0.1", port))
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise SettingsError(f"--status {port} cannot be used: {why}") from error
+        view.hub.spawn(_serving(view, listener))
+        return lambda: None
+
+    return start
+
+
+async def _serving(view: View, listener: socket.socket) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                asked = await reader.readuntil(b"\r\n\r\n")
+            writer.write(respond(view, asked))
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, sock=listener, limit=REQUEST)
+    async with server:
+        await server.serve_forever()
+
+
+def respond(view: View, asked: bytes) -> bytes:
+    """The answer to a request; anything but a plain look is turned away."""
+    first, *headers = asked.decode("latin-1").split("\r\n")
+    method, _, path = first.partition(" ")
+    path = path.partition(" ")[0]
+    asked_of = next(
+        (h.partition(":")[2].strip() for h in headers if h.lower().startswith("host:")), "localhost"
+    )
+    if asked_of.partition(":")[0] not in (
+        "127.0.0.1",
+        "localhost",
+    ):  # a page elsewhere must not read this one
+        return _response("403 Forbidden", "text/plain", "ask for localhost\n")
+    if method != "GET":
+        return _response("405 Method Not Allowed", "text/plain", "this can only be looked at\n")
+    if path == "/":
+        return _response("200 OK", "text/html; charset=utf-8", page(view))
+    if path == "/metrics":
+        return _response("200 OK", "text/plain; version=0.0.4; charset=utf-8", metrics(view))
+    return _response("404 Not Found", "text/plain", "there is / and /metrics\n")
+
+
+def _response(code: str, kind: str, text: str) -> bytes:
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else repr(float(value))

@@ -1,0 +1,114 @@
+"""An event loop that turns only while its owner waits, and what can end a wait."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from destiny.errors import DestinyError
+
+TICK = 0.2  # seconds between two looks at the clock and at signals
+GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
+
+
+class Absent(DestinyError):
+    """A neighbour has been away for longer than the deadline; starting again may help."""
+
+    code = 75  # EX_TEMPFAIL
+
+
+class Ended(DestinyError):
+    """The run is over without an answer."""
+
+    code = 1
+
+
+class Stopped(DestinyError):
+    """A signal came; what was done is saved."""
+
+    def __init__(self, name: str, when: str) -> None:
+        super().__init__(f"stopped by {name} {when}; start it again to go on")
+        self.code = 128 + signal.Signals[name]  # the shell's convention
+
+
+class Waiting:
+    """One thread: the method runs, then the loop turns until what the method waits for has come.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds a wait may last; 0 means for ever.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.loop = asyncio.new_event_loop()
+        self.interrupted: Callable[[], str | None] = lambda: None
+        self.watchers: list[Callable[[], None]] = []  # called at every tick
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.waiting: asyncio.Future[None] | None = None
+        self.over: BaseException | None = None
+        self.ready: Callable[[], bool] = lambda: True
+        self.since = self.told_to_stop = 0.0
+
+    def spawn(self, task: Any) -> asyncio.Task[None]:
+        """Run something in the background as long as the hub lives."""
+        started: asyncio.Task[None] = self.loop.create_task(task)
+        self.tasks.add(started)
+        started.add_done_callback(self.finished_task)
+        return started
+
+    def finished_task(self, task: asyncio.Task[None]) -> None:
+        """A mistake of ours in the background must not go unnoticed."""
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.end(error)
+
+    def wait(self, ready: Callable[[], bool], patient: bool = False) -> bool:
+        """Turn the loop until something is the case; whether it is before the deadline, if patient."""
+        self.ready, self.since = ready, time.monotonic()
+        if self.over is not None:
+            raise self.over
+        if ready():
+            return True
+        self.waiting = self.loop.create_future()
+        try:
+            self.loop.run_until_complete(self.waiting)
+        except Absent:
+            if not patient:
+                raise
+            return False
+        finally:
+            self.waiting = None
+        return True
+
+    def wake(self) -> None:
+        """Look whether the wait is over."""
+        if self.waiting is not None and not self.waiting.done() and self.ready():
+            self.waiting.set_result(None)
+
+    def end(self, error: BaseException) -> None:
+        """End this wait with an error, and if it is over already, the next one."""
+        self.over = error
+        self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the wait with an error."""
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_exception(error)
+
+    def tick(self) -> None:
+        """Look at the clock and at signals."""
+        now = time.monotonic()
+        if self.deadline and now - self.since > self.deadline:
+            self.fail(Absent("the deadline has passed"))
+        if (name := self.interrupted()) is not None:
+            self.told_to_stop = self.told_to_stop or now
+            if now - self.told_to_stop > GRACE:
+                self.fail(Stopped(name, "while waiting for neighbours"))
+        for watcher in self.watchers:
+            watcher()
+        self.loop.call_later(TICK, self.tick)

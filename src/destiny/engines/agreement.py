@@ -1,0 +1,34 @@
+"""Whether processes were told the same: settings as one flat table, and the first difference in words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON carries them, nested tables as one with dotted names."""
+    return _flat(json.loads(json.dumps(facts, default=repr)))
+
+
+def digest(facts: Mapping[str, Any]) -> bytes:
+    """Equal for equal settings, and only for those."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+
+
+def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """The first setting that differs, by name: its name and both values as JSON."""
+    for name in sorted({*here, *there}):
+        mine, other = (json.dumps(known.get(name)) for known in (here, there))
+        if mine != other:
+            return name, mine, other
+    return None
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
