@@ -117,6 +117,8 @@ def run(name: str, method: str, seed: int) -> dict[str, Any]:
     per_step = algorithm.on(network).rounds if isinstance(algorithm, DestinyMomentum) else 1
     every = max(1, round(10 / per_step))  # look about every ten rounds
     result = destiny.solve(problem, network, algorithm, seed=seed, rounds=limit, every=every)
+    if result.interrupted:
+        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
     found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.1e}", limit)
     return dict(zip(COLUMNS, (name, method, seed, f"{network.lambda_:.3f}", *found), strict=True))
 
@@ -144,7 +146,7 @@ def cell(rows: list[dict[str, Any]]) -> tuple[str, float | None]:
     rounds = sorted(int(row["rounds"]) if row["converged"] == "True" else 10**9 for row in rows)
     done = [r for r in rounds if r < 10**9]
     failed = len(rounds) - len(done)
-    median = statistics.median(rounds)
+    median = statistics.median_high(rounds)
     if not done:
         worst = statistics.median(float(row["worst"]) for row in rows)
         return f"none of {failed} ({worst:.0e} at {rows[0]['limit']})", None
