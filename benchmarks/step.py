@@ -10,9 +10,9 @@ from benchmarks.timing import best, report
 from destiny.engines import Local
 
 
-def stepper(problem, network, threads: int):
+def stepper(problem, network, threads: int, algorithm):
     """A function that takes one step of a running DESTINY."""
-    algorithm = destiny.Destiny()
+    algorithm = algorithm.on(network) if hasattr(algorithm, "on") else algorithm
     team = Local(threads).connect(problem, network)
     parts = team.each(
         algorithm.init, team.split(np.repeat(destiny.stiefel.random_point(300, 10)[None], 32, 0))
@@ -34,12 +34,15 @@ def main() -> None:
         seconds = best(
             {
                 "gradient": lambda: A @ (A.transpose(0, 2, 1) @ Y),
-                "one": stepper(problem, network, 1),
-                "two": stepper(problem, network, 2),
-            }
+                "one": stepper(problem, network, 1, destiny.Destiny()),
+                "two": stepper(problem, network, 2, destiny.Destiny()),
+                "accelerated": stepper(problem, network, 1, destiny.DestinyMomentum()),
+            },
+            calls=20,  # one of them looks at the curvature
         )
     print(f"bare gradient {1e3 * seconds['gradient']:.2f} ms, step {1e3 * seconds['one']:.2f} ms")
     report("step with BB, one thread", seconds["one"] / seconds["gradient"], 1.5, "the batched A_i (A_i^T Y)")
+    report("accelerated step, one thread", seconds["accelerated"] / seconds["one"], 1.3, "the step with BB")
     report("step, two worker threads", seconds["two"] / seconds["one"], 0.65, "the one-thread step")
 
 

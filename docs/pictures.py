@@ -14,6 +14,7 @@ def main() -> None:
     network = destiny.networks.erdos_renyi(32, prob=0.4, seed=0)
     network.draw(IMAGES / "network.png")
     methods = {
+        "DESTINY, accelerated": destiny.DestinyMomentum(),
         "DESTINY": destiny.Destiny(),
         "DRGTA": DRGTA(),
         "DeEPCA (PCA only)": DeEPCA(),

@@ -97,7 +97,7 @@ def cases() -> dict[str, tuple]:
         "one entry": ([Scalar(i) for i in range(AGENTS)], ring, None, {"start": np.ones((1, 1)), **short}),
         "diverges": (pca, ring, destiny.Destiny(1e9, destiny.steps.Constant(10.0)), short),
         "own starts": (pca, ring, None, {"start": starts(), **short}),
-        "rules": (pca, ring, None, {"rules": [AtStep(17)], "seconds": 600.0, **short}),
+        "rules": (pca, ring, destiny.Destiny(), {"rules": [AtStep(17)], "seconds": 600.0, **short}),
     }
     methods = [m for m in destiny.algorithms.METHODS if not m.about.alone]
     return found | {m.kind: (pca, fixed, m(), short) for m in methods}

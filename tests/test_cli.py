@@ -602,7 +602,7 @@ def test_pca_finds_the_subspace_of_the_svd(run, tmp_path, step):
 def test_every_problem_converges_with_the_default_settings(run, tmp_path, kind):
     outcome = run(problem=problem_of(kind), algorithm=None, stop={"rounds": 5000, "tolerance": 1e-8})
     assert outcome.code == 0
-    files, (silos, targets) = read(tmp_path / "out", "destiny"), shares_of(kind)
+    files, (silos, targets) = read(tmp_path / "out", "destiny-momentum"), shares_of(kind)
     assert files.entry["converged"] is True
     last = measured(kind, silos, targets, files.agents, start_point())
     assert max(last[name] for name in MEASURES[1:]) < 1.1e-8

@@ -97,7 +97,7 @@ def networks(d):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["ring", "star", "loss", "matchings"])
 def test_tracking_invariant_at_every_step(kind, name):
-    for moment in destiny.iterate(small_problem(kind), networks(6)[name]):
+    for moment in destiny.iterate(small_problem(kind), networks(6)[name], destiny.Destiny()):
         assert metrics.tracking_error(moment.state.D, moment.state.H) < 1e-12
         if moment.step == 40:
             break
@@ -119,8 +119,8 @@ def test_scaling_every_objective_by_a_power_of_two_keeps_the_bits(kind, power):
     problem, network = small_problem(kind), destiny.networks.ring(6)
     X0 = stiefel.random_point(12, 3)
     scaled = [Scaled(problem.host([i])) for i in range(6)]
-    plain = run(problem, network, None, 30, start=X0)
-    other = run(scaled, network, None, 30, start=X0)
+    plain = run(problem, network, destiny.Destiny(), 30, start=X0)
+    other = run(scaled, network, destiny.Destiny(), 30, start=X0)
     assert (plain.X == other.X).all()
     assert (plain.D * 2.0**power == other.D).all()
 
@@ -130,14 +130,17 @@ def test_scaling_by_any_factor_keeps_the_iterates(factor):
     A = np.random.default_rng(0).standard_normal((12, 90))
     network, root = destiny.networks.erdos_renyi(6, prob=0.6, seed=0), np.sqrt(factor)
     states = [
-        run(destiny.problems.pca.from_data(scale * A, 3, 6), network, None, 20) for scale in (1.0, root)
+        run(destiny.problems.pca.from_data(scale * A, 3, 6), network, destiny.Destiny(), 20)
+        for scale in (1.0, root)
     ]
     np.testing.assert_allclose(states[0].X, states[1].X, atol=1e-8, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_agent_is_a_solver_in_its_own_right(kind):
-    result = destiny.solve(small_problem(kind, agents=1), destiny.networks.ring(1), rounds=3000)
+    result = destiny.solve(
+        small_problem(kind, agents=1), destiny.networks.ring(1), destiny.Destiny(), rounds=3000
+    )
     assert result.converged
     assert result.scalars == 0
     assert stiefel.violation(result.X) < 1e-12
@@ -150,13 +153,17 @@ def test_small_regressions_converge(seed):
     d, n = [1, 2, 4][seed % 3], int(rng.integers(2, 8))
     p = int(rng.integers(1, n + 1))
     silos, targets = rng.standard_normal((d, n, 20)), rng.standard_normal((d, p, 20))
-    result = destiny.solve(destiny.problems.OLSR(list(silos), list(targets)), destiny.networks.complete(d))
+    result = destiny.solve(
+        destiny.problems.OLSR(list(silos), list(targets)), destiny.networks.complete(d), destiny.Destiny()
+    )
     assert result.converged, result
 
 
 def test_pca_with_p_equal_n_is_stationary_everywhere():
     A = np.random.default_rng(0).standard_normal((4, 30))
-    result = destiny.solve(destiny.problems.pca.from_data(A, p=4, agents=3), destiny.networks.ring(3))
+    result = destiny.solve(
+        destiny.problems.pca.from_data(A, p=4, agents=3), destiny.networks.ring(3), destiny.Destiny()
+    )
     assert result.converged
     assert result.steps == 0
 
@@ -170,7 +177,7 @@ def test_pca_reaches_the_subspace_of_the_svd(make, seed):
         "complete": destiny.networks.complete(8), "grid": destiny.networks.grid(2, 4),
         "loss": destiny.networks.link_loss(destiny.networks.complete(8), 0.5, seed=seed),
     }[make]  # fmt: skip
-    result = destiny.solve(problem, network, seed=seed, rounds=6000)
+    result = destiny.solve(problem, network, destiny.Destiny(), seed=seed, rounds=6000)
     known = destiny.problems.pca.solution(problem)
     assert result.converged, result
     assert stiefel.subspace_distance(result.X, known) < 1e-6
@@ -201,7 +208,7 @@ def test_relabelling_the_agents_permutes_the_rows():
 
 def test_states_and_settings_are_frozen_and_steps_are_pure():
     problem, network = small_problem("pca"), destiny.networks.ring(6)
-    state = run(problem, network, None, 5)
+    state = run(problem, network, destiny.Destiny(), 5)
     with pytest.raises(dataclasses.FrozenInstanceError):
         state.X = None
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -216,7 +223,7 @@ def test_states_and_settings_are_frozen_and_steps_are_pure():
 
 
 def test_axis_zero_of_every_array_is_the_agents():
-    state = run(small_problem("sdl"), destiny.networks.ring(6), None, 2)
+    state = run(small_problem("sdl"), destiny.networks.ring(6), destiny.Destiny(), 2)
     assert {len(array) for array in destiny.checkpoint.flatten(state).values()} == {6}
 
 
@@ -249,14 +256,14 @@ def test_an_automatic_penalty_grows_where_the_iterates_run_away():
     X0 = np.linalg.eigh(C @ C.T)[1][:, :3]  # the smallest directions: the gradient there is small
     problem = destiny.problems.olsr.from_data(C, np.zeros((3, 90)), agents=6)
     start = stiefel.polar(X0 + 1e-3 * rng.standard_normal((12, 3)))
-    result = destiny.solve(problem, destiny.networks.complete(6), start=start, rounds=8000)
+    result = destiny.solve(problem, destiny.networks.complete(6), destiny.Destiny(), start=start, rounds=8000)
     assert result.converged, result
     assert stiefel.subspace_distance(result.X, X0) < 1e-6
 
 
 def test_doubling_beta_keeps_the_tracking_invariant():
     problem, network = small_problem("olsr"), destiny.networks.ring(6)
-    state = run(problem, network, None, 30)
+    state = run(problem, network, destiny.Destiny(), 30)
     rng = np.random.default_rng(0)
     off = dataclasses.replace(
         state, X=state.X + 0.1 * rng.standard_normal(state.X.shape), D=0 * state.D, H=0 * state.H,
@@ -278,7 +285,7 @@ def test_dissolving_direction_converges_too(kind):
 
 def test_gossip_rounds_at_the_start_are_counted_and_only_spent_when_asked():
     problem, network = small_problem("pca"), destiny.networks.ring(6)
-    moments = destiny.iterate(problem, network)
+    moments = destiny.iterate(problem, network, destiny.Destiny())
     first = next(moments)
     assert (first.step, first.round) == (0, 20)
     assert next(moments).round == 21
@@ -292,7 +299,7 @@ def test_agents_without_samples_or_with_zeros_only_take_part():
     A = np.random.default_rng(0).standard_normal((10, 40))
     silos = [A[:, :20], np.empty((10, 0)), np.zeros((10, 7)), A[:, 20:], np.empty((10, 0))]
     problem = destiny.problems.PCA(silos, 2)
-    result = destiny.solve(problem, destiny.networks.path(5), rounds=5000)
+    result = destiny.solve(problem, destiny.networks.path(5), destiny.Destiny(), rounds=5000)
     assert result.converged, result
     known = np.linalg.svd(A)[0][:, :2]
     assert stiefel.subspace_distance(result.X, known) < 1e-6
@@ -300,7 +307,7 @@ def test_agents_without_samples_or_with_zeros_only_take_part():
 
 def test_all_data_zero_is_stationary_at_once():
     problem = destiny.problems.PCA([np.zeros((5, 3))] * 3, 2)
-    result = destiny.solve(problem, destiny.networks.ring(3))
+    result = destiny.solve(problem, destiny.networks.ring(3), destiny.Destiny())
     assert result.converged
     assert result.steps == 0
 

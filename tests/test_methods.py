@@ -11,7 +11,7 @@ import pytest
 
 import destiny
 from destiny import experiment, stiefel
-from destiny.algorithms import ADMMPCA, DRGTA, KINDS, METHODS, DeEPCA
+from destiny.algorithms import ADMMPCA, DRGTA, KINDS, METHODS, DeEPCA, DestinyMomentum
 from destiny.checkpoint import flatten
 from destiny.engines import Local
 from destiny.steps import Constant, Lipschitz
@@ -38,7 +38,7 @@ def home(method, kind="pca", seed=0):
 def literal(method, eta=0.05):
     """The method with everything given as a number, so that nothing is learnt from the network."""
     names = {f.name for f in dataclasses.fields(method) if f.init}
-    given = {"beta": 0.3, "step_size": Constant(eta), "rho": 1.0, "lambda_": 0.6}
+    given = {"beta": 0.3, "step_size": Constant(eta), "rho": 1.0, "lambda_": 0.6, "spectrum": (-0.2, 0.6)}
     return method(**{name: value for name, value in given.items() if name in names})
 
 
@@ -116,7 +116,9 @@ def test_rounds_and_scalars_are_those_it_states(method, auto):
         evens = auto and (isinstance(algorithm, ADMMPCA) or getattr(algorithm, "rules", ()) != ())
         # And where steps are not averaged, neighbours are told the curvature an agent has seen.
         heeds = auto and isinstance(algorithm, DRGTA)
-        assert sent == method.about.sends * n * p + evens + heeds
+        # Accelerated DESTINY tells of its curvature, its way up or down, and the age of its momentum.
+        tells = 3 * isinstance(algorithm, DestinyMomentum)
+        assert sent == method.about.sends * n * p + evens + heeds + tells
         before = after
     moments.close()
 

@@ -75,6 +75,8 @@ p = 2
 agents = 6
 [network]
 kind = "ring"
+[[algorithm]]
+kind = "destiny"
 [stop]
 rounds = 100
 [run]

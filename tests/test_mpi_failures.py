@@ -19,6 +19,8 @@ agents = 7
 [network]
 kind = "{kind}"
 loss = 0.2
+[[algorithm]]
+kind = "destiny"
 [stop]
 rounds = {rounds}
 tolerance = 0
@@ -244,7 +246,7 @@ def test_a_large_message_passes_and_one_rank_is_enough_for_one_agent(mpi, tmp_pa
     (entry,) = json.loads((tmp_path / "one" / "summary.json").read_text())
     assert entry["converged"]
     assert entry["scalars"] == 0
-    with np.load(tmp_path / "one" / "destiny" / "solution.npz") as file:
+    with np.load(tmp_path / "one" / "destiny-momentum" / "solution.npz") as file:
         assert file["X"].shape == (5, 1)
 
 

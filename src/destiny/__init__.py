@@ -16,7 +16,7 @@ from destiny import (
     stiefel,
     stopping,
 )
-from destiny.algorithms import Destiny
+from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
 from destiny.errors import (
     CheckpointError,
@@ -39,6 +39,7 @@ __all__ = [
     "Comparison",
     "Destiny",
     "DestinyError",
+    "DestinyMomentum",
     "History",
     "MismatchError",
     "MissingExtraError",

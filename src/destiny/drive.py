@@ -216,8 +216,8 @@ class Drive:
         """What must be equal for a checkpoint to be this run's."""
         return {
             "shape": list(self.X.shape),
+            "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
             "settings": self.settings,
-            "network": checkpoints.network_digest(self.network),
         }
 
     def save(self, moment: Moment) -> None:

@@ -43,6 +43,7 @@ STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bo
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
+DEFAULT = {"kind": "destiny-momentum"}  # the method where a file names none, as in `solve`
 Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
@@ -99,7 +100,7 @@ def read(path: str | Path) -> Experiment:
         network=read_network(tables["network"], problem.agents, folder),
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", 0),
-        algorithms=read_algorithms(tables.get("algorithm", [{"kind": "destiny"}])),
+        algorithms=read_algorithms(tables.get("algorithm", [DEFAULT])),
         stop=check(tables.get("stop", {}), "[stop]", STOP),
         every=run.get("every", 10),
         checkpoint=run.get("checkpoint", 100),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,20 +13,93 @@ PROBES = 8  # random numbers an agent sends along to feel the network: enough fo
 PROBE_SEED = 2022  # any fixed number: probes must be equal on every engine
 
 
-def chebyshev(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:
+def chebyshev(
+    agents: Agents, *arrays: Array, rounds: int, lambda_: float, shift: float = 0.0
+) -> tuple[Array, ...]:
     """The best average of some rounds for a network with this lambda: Chebyshev polynomials of W.
 
     Deviations from the mean shrink by 2 c^K / (1 + c^(2K)) or better, c = lambda / (1 + sqrt(1 - lambda^2)),
-    and the mean is kept. A lambda that is too small slows it down, no more. For one round it is W.
+    and the mean is kept. A lambda that is too small slows it down, no more. For one round it is W. With a
+    ``shift`` it is all of this for (W - shift I) / (1 - shift), whose spectrum can be centred.
     """
     before: tuple[Array, ...] = arrays
-    now = agents.mix(*arrays)
+    now = _shifted(agents, arrays, shift)
     omega = 2.0
     for _ in range(rounds - 1):
         omega = 1 / (1 - lambda_**2 * omega / 4)
-        mixed = agents.mix(*now)
+        mixed = _shifted(agents, now, shift)
         before, now = now, tuple(omega * m + (1 - omega) * b for m, b in zip(mixed, before, strict=True))
     return now
+
+
+def _shifted(agents: Agents, arrays: tuple[Array, ...], shift: float) -> tuple[Array, ...]:
+    """One round of (W - shift I) / (1 - shift)."""
+    mixed = agents.mix(*arrays)
+    if shift == 0:
+        return mixed
+    return tuple((m - shift * a) / (1 - shift) for m, a in zip(mixed, arrays, strict=True))
+
+
+def contraction(rounds: int, lambda_: float) -> float:
+    """What `chebyshev` leaves of a deviation from the mean, at worst."""
+    c = lambda_ / (1 + math.sqrt(1 - lambda_**2))
+    return 2 * c**rounds / (1 + c ** (2 * rounds))
+
+
+FLOOR = -0.3  # momentum in the mixed quantity needs eigenvalues of W above -1/(1 + 2 mu), and mu < 1
+SINGLE = 0.8  # up to this lambda one round a step needs fewest rounds; found on some seeds, see docs
+ENOUGH = 0.7  # beyond it, as many rounds as bring lambda down to this
+MOST = 50  # rounds a step: enough for a ring of 200
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The rounds of a step as one average: a polynomial of W with no eigenvalue below `FLOOR`.
+
+    It is (T + rest I) / (1 + rest), T the Chebyshev polynomial of the shifted W; the mean is kept.
+    """
+
+    rounds: int
+    shift: float
+    lambda_: float
+    """Of the shifted W."""
+    rest: float
+    """How far T's eigenvalues reach below zero; 0 for a single round."""
+
+    @property
+    def contraction(self) -> float:
+        """What a step leaves of a deviation from the mean, at worst."""
+        left = contraction(self.rounds, self.lambda_)
+        return (left + self.rest) / (1 + self.rest)
+
+    def __call__(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
+        """The average of all rounds."""
+        mixed = chebyshev(agents, *arrays, rounds=self.rounds, lambda_=self.lambda_, shift=self.shift)
+        if self.rest == 0:
+            return mixed
+        return tuple((m + self.rest * a) / (1 + self.rest) for m, a in zip(mixed, arrays, strict=True))
+
+
+def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
+    """The filter for a network whose W has all eigenvalues but the 1 in [low, high].
+
+    One round where that is enough; otherwise as few as make the network a good one.
+    """
+    lazy = max(0.0, (FLOOR - low) / (1 - FLOOR))
+    one = Filter(1, -lazy, (high + lazy) / (1 + lazy), 0.0)
+    if rounds == 1 or (rounds is None and one.contraction <= SINGLE):
+        return one
+    shift = (low + high) / 2
+    lambda_ = (high - low) / 2 / (1 - shift)
+    for K in (rounds,) if rounds else range(2, MOST + 1):
+        several = Filter(K, shift, lambda_, contraction(K, lambda_))
+        if several.contraction <= ENOUGH:
+            break
+    return several
+
+
+UNKNOWN = Filter(1, -0.5, 1.0, 0.0)
+"""For a network nobody knows: (2 W + I) / 3 has no eigenvalue below -1/3, whatever W is."""
 
 
 def fast_mix(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.algorithms import About, Destiny
+from destiny.algorithms import About, DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.base import Deaf, Engine, Team
@@ -45,7 +45,7 @@ def iterate(
     problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
     network : Network or a changing network with as many agents
     algorithm : Algorithm, optional
-        By default `Destiny` with scale-free settings.
+        By default `DestinyMomentum`; `Destiny()` is the paper's method.
     start : ndarray (n, p) or (d, n, p), optional
         Starting point; by default a random point of the manifold from ``seed``, the same at all agents.
     engine : Engine, optional
@@ -118,23 +118,15 @@ def _prepare(
 
 
 def _chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
-    """The algorithm, DESTINY by default, once it is known to fit problem and network."""
-    if algorithm is None:
-        return Destiny()
+    """The algorithm, accelerated DESTINY by default, once it is known to fit problem and network."""
+    algorithm = DestinyMomentum() if algorithm is None else algorithm
     if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
         raise SettingsError(f"algorithm must be an object such as destiny.Destiny(); found {algorithm!r}")
     about = getattr(algorithm, "about", None)
     if isinstance(about, About):
         _fits(about, problem)
-    # Accelerated gossip keeps the mean only if all agents use the same lambda; every process has the network.
-    if getattr(algorithm, "lambda_wanted", False):
-        if not hasattr(network, "lambda_"):
-            raise SettingsError(
-                f"{algorithm.mixing} gossip needs lambda, and this network changes from round to round: "  # type: ignore[attr-defined]
-                "give lambda, or use plain mixing"
-            )
-        return replace(algorithm, lambda_=network.lambda_)  # type: ignore[type-var]
-    return algorithm
+    # What the network knows of itself, and all agents must be told alike.
+    return algorithm.on(network) if hasattr(algorithm, "on") else algorithm
 
 
 def _fits(about: About, problem: Problem) -> None:

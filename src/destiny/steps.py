@@ -113,16 +113,19 @@ def unmoved(rule: StepRule, pace: Pace, by: Array) -> Pace:  # noqa: ARG001
 
 def steepest(field: Callable[[Array], Array], X: Array, towards: Array) -> Array:
     """Largest curvature of a field at X, ``(agents, 1, 1)``: ten power iterations on its differences."""
-    tiny = 1e-6  # of ||V|| = 1: the difference is good to about 1e-6 either way, of which 10 % would do
     here = field(X)
-    L = np.zeros((len(X), 1, 1))
     V = towards
     for _ in range(10):
-        length = scalar(norm(V))
-        V = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
-        V = (field(X + tiny * V) - here) / tiny
-        L = scalar(norm(V))
-    return L
+        V = bend(field, X, here, V)
+    return scalar(norm(V))
+
+
+def bend(field: Callable[[Array], Array], X: Array, here: Array, V: Array) -> Array:
+    """One power iteration: how a field, ``here`` at X, changes along V of any length. One gradient."""
+    tiny = 1e-6  # of ||V|| = 1: the difference is good to about 1e-6 either way, of which 10 % would do
+    length = scalar(norm(V))
+    V = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
+    return (field(X + tiny * V) - here) / tiny
 
 
 def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array, averaged: bool = False) -> Pace:
@@ -188,7 +191,7 @@ class Lipschitz:
 
     def update(self, pace: Pace, move: Move) -> Pace:
         """Never longer than before, nor than the bound / L."""
-        curvature = np.maximum(pace.curvature, secants(move)[0])
+        curvature = np.maximum(pace.curvature, secants(move.S, move.dH)[0])
         return replace(pace, eta=within(pace.eta, pace.bound, curvature), curvature=curvature)
 
     steeper = unmoved
@@ -248,12 +251,12 @@ class PlainBB:
     steeper = unmoved
 
 
-def secants(move: Move) -> tuple[Array, Array]:
+def secants(S: Array, dH: Array) -> tuple[Array, Array]:
     """||dH|| / ||S||, and where it is more than rounding errors (elsewhere it is 0)."""
-    moved = inner(move.S, move.S)
+    moved = inner(S, S)
     # 1e-13 of ||X|| = sqrt(p): below it the differences are noise, and so would be the step.
-    sound = moved > 1e-26 * move.S.shape[-1]
-    secant = np.sqrt(np.divide(inner(move.dH, move.dH), moved, out=np.zeros_like(moved), where=sound))
+    sound = moved > 1e-26 * S.shape[-1]
+    secant = np.sqrt(np.divide(inner(dH, dH), moved, out=np.zeros_like(moved), where=sound))
     return scalar(secant), scalar(sound)
 
 
@@ -300,7 +303,7 @@ class BB:
         """One step: do we draw closer, how curved is it here, how far may we go."""
         fast, slow = self.averages(pace, move.disagreement)
         closer = fast <= slow
-        secant, sound = secants(move)
+        secant, sound = secants(move.S, move.dH)
         eta = barzilai_borwein(move)
         peak = np.maximum(pace.peak, secant)
         floor = np.where(closer, self.fade * pace.floor, np.maximum(pace.floor, pace.curvature))
@@ -333,7 +336,7 @@ def alternating(move: Move, count: Array, before: Array) -> Array:
 
     The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
     """
-    secant, sound = secants(move)  # ||J|| / ||S||, as J = dH for one agent
+    secant, sound = secants(move.S, move.dH)  # ||J|| / ||S||, as J = dH for one agent
     with np.errstate(divide="ignore", invalid="ignore"):
         slant = scalar(np.abs(inner(move.S, move.J)) / np.sqrt(inner(move.S, move.S) * inner(move.J, move.J)))
         slant = np.clip(slant, SLANT, 1.0)

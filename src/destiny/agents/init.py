@@ -53,7 +53,7 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     if fixed:
         shared["stop"]["diameter"] = built.diameter
-        shared["algorithm"] = _told(tables.get("algorithm", {"kind": "destiny"}), tables["problem"], built)
+        shared["algorithm"] = _told(tables.get("algorithm", experiment.DEFAULT), tables["problem"], built)
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}

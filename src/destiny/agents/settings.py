@@ -93,7 +93,7 @@ def read(path: str | Path) -> Settings:
     start = check(tables.get("start", {}), "[start]", experiment.START)
     X = experiment.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
-    (algorithm,) = experiment.read_algorithms([tables.get("algorithm", {"kind": "destiny"})]).values()
+    (algorithm,) = experiment.read_algorithms([tables.get("algorithm", experiment.DEFAULT)]).values()
     settings = Settings(
         name=me["name"], index=me["index"], agents=me["agents"], run=me["run"],
         listen=Address(*address(me["listen"], "[agent] listen")), out=folder / me.get("out", "results"),

@@ -22,6 +22,7 @@ from destiny.algorithms.expen import ExPen
 from destiny.algorithms.extra import Extra
 from destiny.algorithms.fast_pca import FastPCA
 from destiny.algorithms.landing import Landing
+from destiny.algorithms.momentum import DestinyMomentum
 from destiny.algorithms.pcal import PCAL
 from destiny.algorithms.pencf import PenCF
 from destiny.algorithms.pg_extra import PGExtra
@@ -33,6 +34,7 @@ from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
     Destiny,
+    DestinyMomentum,
     DIGing,
     ATC,
     DRFGT,
@@ -83,6 +85,7 @@ __all__ = [
     "DIGing",
     "DeEPCA",
     "Destiny",
+    "DestinyMomentum",
     "ExPen",
     "ExactDiffusion",
     "Extra",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from destiny.algorithms.opening import check_lambda
 from destiny.errors import SettingsError, is_whole
 from destiny.gossip import chebyshev, fast_mix
-from destiny.types import Agents, Array
+from destiny.types import Agents, Array, Topology
 
 MIXINGS = ("plain", "chebyshev", "fastmix")
 
@@ -38,10 +38,16 @@ class Consensus:
             raise SettingsError(f"mixing must be one of {', '.join(MIXINGS)}; found {self.mixing!r}")
         check_lambda(self.lambda_)
 
-    @property
-    def lambda_wanted(self) -> bool:
-        """Whether lambda must be known, and the same, to all agents."""
-        return self.mixing != "plain" and self.lambda_ is None
+    def on(self, network: Topology) -> Self:
+        """The same, with the network's lambda: accelerated gossip keeps the mean only if all use the same."""
+        if self.mixing == "plain" or self.lambda_ is not None:
+            return self
+        if not hasattr(network, "lambda_"):
+            raise SettingsError(
+                f"{self.mixing} gossip needs lambda, and this network changes from round to round: "
+                "give lambda, or use plain mixing"
+            )
+        return replace(self, lambda_=network.lambda_)
 
     def average(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
         """The rounds of one step."""

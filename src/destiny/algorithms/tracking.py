@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -120,8 +121,7 @@ class Tracking(Scheme):
 
     def residual(self, s: TrackingState) -> Array:
         """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
-        tracker = norm(s.D) / np.where(s.scale > 0, s.scale, 1.0)[:, 0, 0]
-        return np.maximum(tracker, np.maximum(s.disagreement, s.violation)[:, 0, 0])
+        return residual(s)
 
     def remarks(self, s: TrackingState, ids: Array) -> list[str]:
         """Sentences about the run that its numbers alone do not tell."""
@@ -137,3 +137,10 @@ class Tracking(Scheme):
                 f"method is known to be safe, for a while (largest value {worst:.2g})"
             )
         return told
+
+
+def residual(s: Any) -> Array:
+    """Tracker relative to the start, disagreement, distance from the manifold: the largest, ``(agents,)``."""
+    tracker = norm(s.D) / np.where(s.scale > 0, s.scale, 1.0)[:, 0, 0]
+    largest: Array = np.maximum(tracker, np.maximum(s.disagreement, s.violation)[:, 0, 0])
+    return largest

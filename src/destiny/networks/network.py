@@ -78,12 +78,22 @@ class Network:
     @cached_property
     def spectral_gap(self) -> float:
         """1 - lambda."""
-        return spectrum.gap(self.W)
+        return min(self._ends) if self.connected else spectrum.gap(self.W)
 
     @property
     def lambda_(self) -> float:
         """||W - 11^T/d||_2: the factor by which one round shrinks disagreement."""
         return 1 - self.spectral_gap
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return spectrum.ends(self.W)
+
+    @property
+    def spectrum(self) -> tuple[float, float]:
+        """Where the eigenvalues of W lie, the 1 that belongs to the mean aside: (lowest, highest)."""
+        below, above = self._ends
+        return below - 1, 1 - above
 
     @cached_property
     def diameter(self) -> int:

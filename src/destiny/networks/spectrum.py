@@ -17,22 +17,29 @@ RESIDUAL = 1e-10  # of an eigenpair, relative; the eigenvalue itself is then goo
 RESTARTS = 150  # of Lanczos; a random 4-regular network of 100,000 needs some 60, a ring would need millions
 
 
-def gap(W: csr_array[Any, Any]) -> float:
-    """1 - ||W - 11^T/d||_2 for symmetric W with rows that sum to 1; 0 or less if W does not average."""
+def ends(W: csr_array[Any, Any]) -> tuple[float, float]:
+    """Distances of W's spectrum, the 1 of averaging aside, from -1 and from 1; W symmetric, rows sum to 1.
+
+    Above 1000 agents the first may be only a lower bound, where that shows W to average as fast as it can.
+    """
     agents = W.shape[0]
     if agents == 1:
-        return 1.0
-    if connected_components(W, directed=False)[0] > 1:
-        return 0.0
+        return 1.0, 1.0
     if agents <= DENSE:
-        ends = np.linalg.eigvalsh(W.toarray() - 1 / agents)[[0, -1]]
-        return float(1 - np.abs(ends).max())
-    slow = _above(W)
+        low, high = np.linalg.eigvalsh(W.toarray() - 1 / agents)[[0, -1]]
+        return float(1 + low), float(1 - high)
+    above = _above(W)
     # Gershgorin bounds the eigenvalues of I + W from below: that end of the spectrum seldom needs a solve
     own = W.diagonal()
-    if (1 + own + np.abs(own) - abs(W).sum(axis=1)).min() >= slow:
-        return slow
-    return min(slow, _below(W))
+    below = float((1 + own + np.abs(own) - abs(W).sum(axis=1)).min())
+    return (below if below >= above else _below(W)), above
+
+
+def gap(W: csr_array[Any, Any]) -> float:
+    """1 - ||W - 11^T/d||_2 for symmetric W with rows that sum to 1; 0 or less if W does not average."""
+    if connected_components(W, directed=False)[0] > 1:
+        return 0.0
+    return min(ends(W))
 
 
 def _above(W: csr_array[Any, Any]) -> float:
