@@ -69,7 +69,7 @@ class Worker:
         settings = agents.read(path)
         self.hub = Hub(
             settings.hello, settings.neighbours, settings.listen, tls.contexts(settings.files),
-            Journal(settings.name), 60, 8 * numbers,
+            Journal(settings.name, loud=False), 60, 8 * numbers,
         )  # fmt: skip
         network = settings.network
         assert isinstance(network, Neighbourhood)

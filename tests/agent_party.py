@@ -24,7 +24,7 @@ from destiny import agents, experiment
 from destiny.agents import wire
 from destiny.agents.certificates import Authority, write
 
-PATIENCE = 120  # seconds before a test calls something hung; machines are shared
+PATIENCE = 240  # seconds before a test calls something hung; machines are shared
 COMMAND = [sys.executable, "-m", "destiny", "agent"]
 
 PROBLEM = 'kind = "pca"\nsynthetic = { n = 12, m = 90, xi = 0.7, seed = 0 }\np = 3'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import ssl
@@ -143,4 +144,5 @@ def _spell(error: Exception) -> str:
         return f"certificate refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
-    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if number else str(error) or type(error).__name__
