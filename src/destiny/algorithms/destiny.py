@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from destiny.algorithms.about import About
 from destiny.algorithms.tracking import Tracking
+from destiny.types import Topology
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,9 @@ class Destiny(Tracking):
 
     kind = "destiny"
     about = About("DESTINY", "Wang & Liu, IEEE TSP 2022, Algorithm 1", sends=2)
+
+    def on(self, network: Topology) -> Self:
+        """Told the network's lambda, if it has one: 20 opening rounds see too little of long networks."""
+        if self.lambda_ is not None or not self.step_size.network or not hasattr(network, "lambda_"):
+            return self
+        return replace(self, lambda_=network.lambda_)
