@@ -60,8 +60,8 @@ def transcription(silos, W, spectrum, K, X0, beta, steps):
     d = len(silos)
     low, high = spectrum
     if K == 1:
-        lazy = max(0.0, (-0.3 - low) / 1.3)
-        M, left = (W + lazy * np.eye(d)) / (1 + lazy), (high + lazy) / (1 + lazy)
+        lazy = max(0.0, (-0.2 - low) / 1.2)
+        M, left = (W + lazy * np.eye(d)) / (1 + lazy), max(high + lazy, -low - lazy) / (1 + lazy)
     else:
         T, r = chebyshev_matrix(W, low, high, K)
         M, left = (T + r * np.eye(d)) / (1 + r), 2 * r / (1 + r)
@@ -175,7 +175,7 @@ def test_the_bound_on_negative_eigenvalues_is_where_momentum_fails():
 def test_an_unknown_network_is_mixed_safely_whatever_its_weights():
     swap = np.array([[0.01, 0.99], [0.99, 0.01]])
     M, _ = as_matrix(networks.from_weights(swap), UNKNOWN)
-    assert np.linalg.eigvalsh(M)[0] >= -1 / 3
+    assert np.linalg.eigvalsh(M)[0] >= FLOOR - 1e-12
 
 
 def test_fewest_rounds_that_make_a_good_network():
@@ -231,6 +231,50 @@ def test_trust_shrinks_where_neighbours_drift_apart_and_comes_back(monkeypatch):
     blind = destiny.solve(problem, network, rounds=6000)
     assert guarded.converged, guarded
     assert not blind.converged, blind
+
+
+@pytest.mark.parametrize("w", [-1 / 3, -0.5, -0.95])
+def test_weights_with_all_eigenvalues_negative(w):
+    """Agents whose own objectives curve downwards fail where an eigenvalue of M is at -0.3."""
+    J = np.full((4, 4), 0.25)
+    network = networks.from_weights(J + w * (np.eye(4) - J))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        silos = [rng.standard_normal((20, 60)) * np.linspace(1, 0.2, 20)[:, None] for _ in range(4)]
+        result = destiny.solve(destiny.problems.PCA(silos, 3), network, seed=seed, rounds=600)
+        assert result.converged, (seed, result)
+
+
+def test_agents_that_start_at_the_answer_agree_to_stop():
+    problem, network = small_problem("pca", 8), networks.ring(8)
+    answer = destiny.solve(problem, network, tolerance=1e-12).X
+    again = destiny.solve(problem, network, start=answer, decentralised=True, rounds=400)
+    assert again.converged, again
+
+
+def test_curvatures_beyond_any_eighth_power_are_noted():
+    silos = [1e25 * A for A in silos_of("pca", 4)]
+    result = destiny.solve(problem_of("pca", silos), networks.ring(4), rounds=60)
+    assert not result.converged
+    assert any("scale the data" in note for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize("algorithm", [DestinyMomentum(), destiny.Destiny()], ids=lambda a: a.kind)
+def test_a_gradient_that_is_not_a_number_names_its_agent(algorithm):
+    class Broken:
+        def value(self, X):
+            return 0.0
+
+        def gradient(self, X):
+            return np.full_like(X, np.nan)
+
+    class Fine(Broken):
+        def gradient(self, X):
+            return np.ones_like(X)
+
+    start = destiny.stiefel.random_point(5, 2)
+    with pytest.raises(destiny.ProblemError, match="agent 2"):
+        destiny.solve([Fine(), Fine(), Broken()], networks.ring(3), algorithm, start=start)
 
 
 def test_an_agent_without_data_does_not_run_ahead():

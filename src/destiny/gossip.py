@@ -46,7 +46,7 @@ def contraction(rounds: int, lambda_: float) -> float:
     return 2 * c**rounds / (1 + c ** (2 * rounds))
 
 
-FLOOR = -0.3  # momentum in the mixed quantity needs eigenvalues of W above -1/(1 + 2 mu), and mu < 1
+FLOOR = -0.2  # below -1/3 momentum in the mixed quantity fails, below -0.2 where agents curve downwards
 SINGLE = 0.8  # up to this lambda one round a step needs fewest rounds; found on some seeds, see docs
 ENOUGH = 0.7  # beyond it, as many rounds as bring lambda down to this
 MOST = 50  # rounds a step: enough for a ring of 200
@@ -86,7 +86,7 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
     One round where that is enough; otherwise as few as make the network a good one.
     """
     lazy = max(0.0, (FLOOR - low) / (1 - FLOOR))
-    one = Filter(1, -lazy, (high + lazy) / (1 + lazy), 0.0)
+    one = Filter(1, -lazy, max(high + lazy, -low - lazy) / (1 + lazy), 0.0)
     if rounds == 1 or (rounds is None and one.contraction <= SINGLE):
         return one
     shift = (low + high) / 2
@@ -98,8 +98,8 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
     return several
 
 
-UNKNOWN = Filter(1, -0.5, 1.0, 0.0)
-"""For a network nobody knows: (2 W + I) / 3 has no eigenvalue below -1/3, whatever W is."""
+UNKNOWN = Filter(1, -2 / 3, 1.0, 0.0)
+"""For a network nobody knows: (3 W + 2 I) / 5 has no eigenvalue below `FLOOR`, whatever W is."""
 
 
 def fast_mix(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from destiny.algorithms.about import About
-from destiny.algorithms.opening import check_gossip, eighth, eighth_root
+from destiny.algorithms.opening import check_gossip, eighth, eighth_root, require_finite
 from destiny.algorithms.tracking import residual
 from destiny.directions import ANY_F, DIRECTIONS
 from destiny.errors import SettingsError, is_number, is_whole
@@ -150,6 +150,7 @@ class DestinyMomentum:
         direction = DIRECTIONS[self.direction]
         E = deviation(X)
         slope = agents.gradient(direction.point(X, E))
+        require_finite(agents, slope)
         H = direction.assemble(X, E, slope, 0.0)
         V = H
         for _ in range(FIRST_LOOK):
@@ -164,7 +165,8 @@ class DestinyMomentum:
             X=X, before=X, D=D + pull, H=H + pull, beta=beta, eta=zero, mu=zero, age=zero, steepest=V,
             curvature=L, shared=shared, uphill=zero, pace=np.minimum(1.0, self.gap * (1 - lambda_)),
             trust=one, ceiling=one, drift=zero, drifted=one * np.finfo(np.float64).max, count=zero,
-            violation=violation, worst=violation, disagreement=zero, scale=scalar(norm(D + pull)),
+            violation=violation, worst=violation, disagreement=zero,
+            scale=reference(norm(D + pull), norm(mean)),
         )  # fmt: skip
         return self.paced(self.curved(s, L), eighth(L))
 
@@ -255,6 +257,18 @@ class DestinyMomentum:
             age=age, mu=np.where(apart, 0.0, s.mu),
         )  # fmt: skip
 
+    def remarks(self, s: MomentumState, ids: Array) -> list[str]:  # noqa: ARG002
+        """Sentences about the run that its numbers alone do not tell."""
+        if np.isfinite(s.shared).all() and (s.shared > 0).any():
+            return []
+        L = float(s.curvature.max())
+        return [f"curvatures of {L:.0e} cannot be shared, their eighth power is no number: scale the data"]
+
     def residual(self, s: MomentumState) -> Array:
         """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
         return residual(s)
+
+
+def reference(start: Array, slope: Array) -> Array:
+    """What a tracker is relative to: its size at the start, or the slope's where that is stationary."""
+    return scalar(np.where(start > 1e-6 * slope, start, slope))

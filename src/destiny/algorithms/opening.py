@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.errors import SettingsError, is_number, is_whole
+from destiny.errors import ProblemError, SettingsError, is_number, is_whole
 from destiny.gossip import survey
 from destiny.steps import StepRule, scalar, steepest
 from destiny.types import Agents, Array
@@ -32,6 +32,7 @@ def learn(
     field: Callable[[Array], Array],
 ) -> Learnt:  # fmt: skip
     """Average the agents' gradients and directions (and curvatures, if the rule asks) for some rounds."""
+    require_finite(agents, slope)
     curved = rule.eta is None and rule.unit == "curvature"
     L = steepest(field, X, slope) if curved else np.zeros((len(X), 1, 1))
     known = np.full_like(L, lambda_ or 0.0)
@@ -42,6 +43,13 @@ def learn(
         L = eighth_root(rest[0]) if curved else L
         known = felt if lambda_ is None else known
     return Learnt(D, scalar(np.linalg.norm(slope, 2, axis=(1, 2))), known, L)
+
+
+def require_finite(agents: Agents, slope: Array) -> None:
+    """Refuse an objective whose gradient at the start is not made of numbers, naming the agent."""
+    broken = agents.ids[~np.isfinite(slope).all(axis=(1, 2))]
+    if len(broken):
+        raise ProblemError(f"the gradient of agent {broken[0]} is not finite at the start: check its f_i")
 
 
 def eighth(L: Array) -> Array:
