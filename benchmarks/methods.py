@@ -30,6 +30,8 @@ def main() -> None:
             if (kind, prob) in done:
                 continue
             result = destiny.solve(problem, network, method, rounds=ROUNDS, label=f"{kind} {prob}")
+            if result.interrupted:
+                raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
             found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.3e}")
             rows.append(dict(zip(COLUMNS, (kind, prob, f"{network.lambda_:.4f}", *found), strict=True)))
             write(rows)

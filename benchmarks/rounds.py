@@ -109,7 +109,7 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
     ]
 
 
-def run(name: str, method: str, seed: int) -> dict[str, Any]:
+def run(name: str, method: str, seed: int) -> dict[str, str]:
     make, limit = (INSTANCES | REAL)[name]
     limit = min(limit, *(HOPELESS.get((method, which), limit) for which in (None, name)))
     problem, network = make(seed)
@@ -117,18 +117,21 @@ def run(name: str, method: str, seed: int) -> dict[str, Any]:
     per_step = algorithm.on(network).rounds if isinstance(algorithm, DestinyMomentum) else 1
     every = max(1, round(10 / per_step))  # look about every ten rounds
     result = destiny.solve(problem, network, algorithm, seed=seed, rounds=limit, every=every)
+    if result.interrupted:
+        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
     found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.1e}", limit)
-    return dict(zip(COLUMNS, (name, method, seed, f"{network.lambda_:.3f}", *found), strict=True))
+    values = (name, method, seed, f"{network.lambda_:.3f}", *found)
+    return dict(zip(COLUMNS, map(str, values), strict=True))  # as they are read back
 
 
-def read(file: Path) -> list[dict[str, Any]]:
+def read(file: Path) -> list[dict[str, str]]:
     if not file.exists():
         return []
     with file.open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
 
 
-def write(file: Path, rows: list[dict[str, Any]]) -> None:
+def write(file: Path, rows: list[dict[str, str]]) -> None:
     aside = file.with_suffix(".tmp")
     with aside.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
@@ -137,14 +140,14 @@ def write(file: Path, rows: list[dict[str, Any]]) -> None:
     aside.replace(file)
 
 
-def cell(rows: list[dict[str, Any]]) -> tuple[str, float | None]:
+def cell(rows: list[dict[str, str]]) -> tuple[str, float | None]:
     """Median (least to most) rounds, how many seeds failed; and the median as a number."""
     if not rows:
         return "", None
     rounds = sorted(int(row["rounds"]) if row["converged"] == "True" else 10**9 for row in rows)
     done = [r for r in rounds if r < 10**9]
     failed = len(rounds) - len(done)
-    median = statistics.median(rounds)
+    median = statistics.median_high(rounds)
     if not done:
         worst = statistics.median(float(row["worst"]) for row in rows)
         return f"none of {failed} ({worst:.0e} at {rows[0]['limit']})", None
@@ -155,7 +158,7 @@ def cell(rows: list[dict[str, Any]]) -> tuple[str, float | None]:
     )
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[dict[str, str]]) -> str:
     """One line per instance; ratios of medians, to capped BB and to the best of all."""
     lines = [
         "| instance | lambda | " + " | ".join(METHODS) + " | momentum / capped BB | momentum / best |",
@@ -177,7 +180,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def publish(rows: list[dict[str, Any]]) -> None:
+def publish(rows: list[dict[str, str]]) -> None:
     """Put the table into docs/acceleration.md."""
     page = DOCS / "acceleration.md"
     head, _, rest = page.read_text(encoding="utf-8").partition("<!-- rounds -->\n")

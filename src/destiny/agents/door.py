@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
 STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
 FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
+JITTER = random.Random()  # of its own: the program around it may want its random numbers to repeat
 
 
 class Door:
@@ -129,7 +130,7 @@ def intervals() -> Iterator[float]:
     """Seconds between calls: twice as long each time, and by chance a bit shorter, so that crowds part."""
     delay = FIRST
     while True:
-        yield delay * random.uniform(0.5, 1)
+        yield delay * JITTER.uniform(0.5, 1)
         delay = min(2 * delay, LONGEST)
 
 
