@@ -162,6 +162,15 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert [n.dial for n in settings.neighbours] == [False, False]
 
 
+def test_init_without_a_method_takes_the_default_one_and_its_files_are_accepted(tmp_path):
+    made = init.files("path", "a:1,b:2,c:3", tmp_path / "out", "run")
+    for path in made:
+        np.save(path.parent / "data.npy", np.ones((5, 9)))
+    read = [agents.read(path).algorithm for path in made]
+    assert read[0] == read[1] == read[2]
+    assert hash(read[0]) == hash(read[1])
+
+
 def test_init_tells_agents_what_their_method_asks_of_the_network(tmp_path):
     (tmp_path / "e.toml").write_text(
         '[problem]\nkind = "pca"\nsynthetic = { n = 8, m = 60, xi = 0.5 }\np = 2\nagents = 4\n'

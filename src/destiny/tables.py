@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 WORDS = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false",
-    list: "a list", dict: "a table",
+    list: "a list", tuple: "a list of numbers", dict: "a table",
 }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, 
     known = {k: n for k, n in own.items() if n not in other.values()} | other
     check(table, where, {key: hints[name] for key, name in known.items()})
     try:
-        return kind(**{known[key]: value for key, value in table.items()})
+        return kind(**{known[key]: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
     except TypeError:  # a field without a default was left out
         missing = [k for k, n in known.items() if k not in table and not hasattr(kind, n)]
         raise SettingsError(f"{where} needs {' and '.join(missing)}") from None
@@ -63,6 +63,9 @@ def fits(value: object, hint: Any) -> bool:
         return value in get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, option) for option in get_args(hint) if option is not type(None))
+    if origin is tuple:  # a list in the file; settings are frozen
+        parts = get_args(hint)
+        return isinstance(value, list) and len(value) == len(parts) and all(map(fits, value, parts))
     if hint is Any or is_dataclass(value):
         return True
     if hint is float:
