@@ -46,6 +46,7 @@ WRONG = {
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
     "no checkpoints": (r"checkpoint = \d+", "checkpoint = 0", "checkpoint must be at least 1"),
     "a run without a name": (r'run = "run-1"', 'run = ""', "run must have 1 to 100 printable letters"),
+    "a name that is a path": (r'name = "agent-0"', 'name = "../b"', "name must not start with a dot"),
     "no seconds": (r"rounds = ", "seconds = 5\nrounds = ", "[stop] has no key 'seconds'"),
     "a wrong network": (r"\[run\]", '[network]\nkind = "path"\nprob = 1\n[run]', "path has no option"),
 }  # fmt: skip
@@ -138,11 +139,20 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         ("ring", "", "--hosts must name some agents"),
         ("ring", "x=a:1,x=b:2", "names an agent twice"),
         ("erdos-renyi", "a:1,b:2,c:3", "needs the option 'prob'"),
+        *(
+            ("ring", f"{name}=a:1,b=b:2", "in --hosts must not start")
+            for name in (".", "..", ".x", "x/y", "/x", "x\\y")
+        ),
+        *(
+            ("ring", f"{name}=a:1,b=b:2", "in --hosts must have 1 to 100 printable")
+            for name in ("", "x\ny", "x\x1b")
+        ),
     ],
 )
 def test_init_refuses_in_one_sentence(network, hosts, told, tmp_path):
     with pytest.raises(destiny.DestinyError, match=re.escape(told)):
         init.files(network, hosts, tmp_path / "out", "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_init_knows_what_must_be_told_to_all(tmp_path):
