@@ -264,7 +264,7 @@ def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
 def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
     journal = Journal("a", tmp_path / "log.jsonl")
     for k in range(500):
-        journal.tell("refused", "x", f"number {k}")
+        journal.stranger("x", f"number {k}", "127.0.0.1:1")
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     assert len(lines) == 100
     assert {"time", "agent", "event", "peer", "why"} <= set(json.loads(lines[0]))
@@ -276,6 +276,24 @@ def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
         full.note("event")
         full.close()
     journal.close()
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkeypatch):
+    journal = Journal("a", tmp_path / "log.jsonl", loud=False)
+    for k in range(130):
+        journal.stranger("unknown", f"number {k}", "127.0.0.1:1")
+    for _ in range(150):
+        journal.note("connected", peer="b")
+        journal.tell("refused", "b", "b is in another run")
+    if later:
+        monkeypatch.setattr("destiny.agents.journal.MINUTE", -1.0)
+        journal.note("lost", peer="b")
+    journal.close()
+    entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert sum(e.get("peer") == "b" for e in entries) == 300 + later
+    assert sum(e.get("peer") == "unknown" for e in entries) == 100
+    assert [e["dropped"] for e in entries if e["event"] == "dropped"] == [30]
 
 
 def test_the_file_of_the_documentation_is_accepted(tmp_path):
