@@ -90,7 +90,8 @@ class Kept:
 
 def _claim(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # out: iterates in clear are the owner's
+        folder.mkdir(exist_ok=True)
         aside = folder / ".try"
         aside.touch()
         aside.unlink()
