@@ -261,6 +261,26 @@ def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
     running.end()
 
 
+def test_what_an_agent_writes_is_its_owners_and_an_end_is_in_the_log(tmp_path):
+    party = Party(tmp_path, PAIR, stop="rounds = 40\ntolerance = 0")
+    party.out(1).mkdir(mode=0o755)
+    outcomes = party.go()
+    assert party.out(0).stat().st_mode & 0o777 == 0o700
+    assert party.out(1).stat().st_mode & 0o777 == 0o755, "whoever made it knows why"
+    for i, outcome in enumerate(outcomes):
+        *_, last = party.log(i)
+        assert (last["event"], last["why"]) == ("end", outcome.reason)
+
+
+def test_the_status_page_names_the_peer_of_an_event():
+    journal = Journal("a")
+    journal.note("connected", peer="clinic<b>", address="x:1")
+    journal.note("end", why="enough")
+    (end, connected) = re.findall("<li>.*?</li>", status.events(journal))
+    assert re.fullmatch(r"<li>\S+ connected clinic&lt;b&gt;</li>", connected)
+    assert re.fullmatch(r"<li>\S+ end: enough</li>", end)
+
+
 def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
     journal = Journal("a", tmp_path / "log.jsonl")
     for k in range(500):

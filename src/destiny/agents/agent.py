@@ -86,7 +86,9 @@ def run(
         try:
             agent.hub.interrupted = lambda: interrupt.name
             agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
-            return agent.go()
+            outcome = agent.go()
+            agent.journal.note("end", why=outcome.reason)
+            return outcome
         except DestinyError as error:
             agent.journal.note("end", why=str(error))
             raise
