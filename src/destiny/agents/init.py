@@ -13,7 +13,7 @@ from destiny.agents.certificates import Authority, write
 from destiny.agents.settings import address, check_name
 from destiny.errors import SettingsError
 from destiny.networks.kinds import KINDS
-from destiny.run import _chosen
+from destiny.run import chosen
 from destiny.tables import check
 
 FILE = "agent.toml"
@@ -108,7 +108,7 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
 def _told(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
     """The method with what it takes from the network, such as lambda: agents cannot see it by themselves."""
     (method,) = experiment.read_algorithms([table]).values()
-    fitted = _chosen(method, SimpleNamespace(kind=problem["kind"], agents=network.agents), network)
+    fitted = chosen(method, SimpleNamespace(kind=problem["kind"], agents=network.agents), network)
     learnt = {
         field.name.strip("_").replace("_", "-"): value
         for field in fields(fitted)  # type: ignore[arg-type]
