@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 
 import destiny
 from destiny import agents, experiment
-from destiny.agents import wire
+from destiny.agents import init, wire
 from destiny.agents.certificates import Authority, write
 
 PATIENCE = 240  # seconds before a test calls something hung; machines are shared
@@ -89,7 +90,7 @@ class Party:
         if self.crl is not None:
             (home / "crl.pem").write_bytes(self.crl)
         parts = {
-            "problem": self.problem, "algorithm": self.algorithm, "stop": self.stop, "run": self.run,
+            "problem": self.problem, "algorithm": self.told, "stop": self.stop, "run": self.run,
             "id": "run-1", "deadline": str(self.deadline), "tls": 'crl = "crl.pem"' if self.crl else "",
             "agent": "", "start": "seed = 0",
         } | changes  # fmt: skip
@@ -129,6 +130,16 @@ key = "key.pem"
 {self.whole}
 {neighbours}"""
         )
+
+    @cached_property
+    def told(self) -> str:
+        """The method with what it asks of the network, as `destiny agents init` writes it."""
+        if self.whole:  # agents know the network themselves
+            return self.algorithm
+        table = tomllib.loads(self.algorithm)
+        learnt = init._told(table, tomllib.loads(self.problem), self.network)
+        lines = [f"{key} = {init._value(value)}" for key, value in learnt.items() if key not in table]
+        return "\n".join([self.algorithm, *lines])
 
     def settings(self, i: int) -> agents.Settings:
         return agents.read(self.home(i) / "agent.toml")

@@ -28,6 +28,19 @@ CASES = {
     "sdl": (SDL, 'kind = "destiny"', LIMIT, RANDOM),
     "drgta": (PROBLEM, 'kind = "drgta"', LIMIT, RANDOM),
     "several rounds a step": (PROBLEM, 'kind = "deepca"\nrounds = 4', LIMIT, RANDOM),
+    "the default, its rounds and spectrum from the network": (
+        PROBLEM,
+        'kind = "destiny-momentum"',
+        LIMIT,
+        RANDOM,
+    ),
+    "the default to its end": (PROBLEM, 'kind = "destiny-momentum"', "rounds = 3000\ntolerance = 1e-6", RING),
+    "the default, spectrum given": (
+        PROBLEM,
+        'kind = "destiny-momentum"\nspectrum = [-0.3, 0.8]',
+        LIMIT,
+        RANDOM,
+    ),
     "extra": (PROBLEM, 'kind = "extra"', LIMIT, RING),
 }
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,10 +296,27 @@ def test_two_damaged_checkpoints_end_in_a_sentence(tmp_path, monkeypatch):
         party.thread(1).end()
 
 
+@pytest.mark.parametrize("spoil", [damage, Path.unlink])
+def test_a_checkpoint_without_its_messages_is_passed_over_for_the_one_before(spoil, tmp_path, monkeypatch):
+    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=20)
+    stopped_midway(party, monkeypatch)
+    spoil(sorted((party.out(1) / "checkpoints").glob("sent-*.npz"))[-1])
+    damage(party.out(0) / "checkpoints" / "checkpoint-000000030.npz")  # it needs what agent-1 sent before 30
+    kept = Agent(party.settings(1), loud=False)
+    assert kept.kept.rounds == [45], "the mark must not run ahead of the checkpoint in use"
+    kept.close()
+    party.go()
+    party.check()
+    (resumed,) = (e for e in party.log(1) if e["event"] == "resumed")
+    assert resumed["step"] == 25
+    assert any("is passed over: the messages sent before it" in note for note in resumed["notes"])
+
+
 def test_messages_that_were_lost_and_are_needed_end_in_a_sentence(tmp_path, monkeypatch):
     party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     stopped_midway(party, monkeypatch)
     sorted((party.out(1) / "checkpoints").glob("sent-*.npz"))[-1].unlink()
+    damage(party.out(1) / "checkpoints" / "checkpoint-000000025.npz")
     damage(party.out(0) / "checkpoints" / "checkpoint-000000030.npz")
     first, second = party.thread(0), party.thread(1)
     with pytest.raises(

@@ -46,6 +46,7 @@ WRONG = {
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
     "no checkpoints": (r"checkpoint = \d+", "checkpoint = 0", "checkpoint must be at least 1"),
     "a run without a name": (r'run = "run-1"', 'run = ""', "run must have 1 to 100 printable letters"),
+    "a name that is a path": (r'name = "agent-0"', 'name = "../b"', "name must not start with a dot"),
     "no seconds": (r"rounds = ", "seconds = 5\nrounds = ", "[stop] has no key 'seconds'"),
     "a wrong network": (r"\[run\]", '[network]\nkind = "path"\nprob = 1\n[run]', "path has no option"),
 }  # fmt: skip
@@ -138,11 +139,20 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         ("ring", "", "--hosts must name some agents"),
         ("ring", "x=a:1,x=b:2", "names an agent twice"),
         ("erdos-renyi", "a:1,b:2,c:3", "needs the option 'prob'"),
+        *(
+            ("ring", f"{name}=a:1,b=b:2", "in --hosts must not start")
+            for name in (".", "..", ".x", "x/y", "/x", "x\\y")
+        ),
+        *(
+            ("ring", f"{name}=a:1,b=b:2", "in --hosts must have 1 to 100 printable")
+            for name in ("", "x\ny", "x\x1b")
+        ),
     ],
 )
 def test_init_refuses_in_one_sentence(network, hosts, told, tmp_path):
     with pytest.raises(destiny.DestinyError, match=re.escape(told)):
         init.files(network, hosts, tmp_path / "out", "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_init_knows_what_must_be_told_to_all(tmp_path):
@@ -251,10 +261,30 @@ def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
     running.end()
 
 
+def test_what_an_agent_writes_is_its_owners_and_an_end_is_in_the_log(tmp_path):
+    party = Party(tmp_path, PAIR, stop="rounds = 40\ntolerance = 0")
+    party.out(1).mkdir(mode=0o755)
+    outcomes = party.go()
+    assert party.out(0).stat().st_mode & 0o777 == 0o700
+    assert party.out(1).stat().st_mode & 0o777 == 0o755, "whoever made it knows why"
+    for i, outcome in enumerate(outcomes):
+        *_, last = party.log(i)
+        assert (last["event"], last["why"]) == ("end", outcome.reason)
+
+
+def test_the_status_page_names_the_peer_of_an_event():
+    journal = Journal("a")
+    journal.note("connected", peer="clinic<b>", address="x:1")
+    journal.note("end", why="enough")
+    (end, connected) = re.findall("<li>.*?</li>", status.events(journal))
+    assert re.fullmatch(r"<li>\S+ connected clinic&lt;b&gt;</li>", connected)
+    assert re.fullmatch(r"<li>\S+ end: enough</li>", end)
+
+
 def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
     journal = Journal("a", tmp_path / "log.jsonl")
     for k in range(500):
-        journal.tell("refused", "x", f"number {k}")
+        journal.stranger("x", f"number {k}", "127.0.0.1:1")
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     assert len(lines) == 100
     assert {"time", "agent", "event", "peer", "why"} <= set(json.loads(lines[0]))
@@ -266,6 +296,24 @@ def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
         full.note("event")
         full.close()
     journal.close()
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkeypatch):
+    journal = Journal("a", tmp_path / "log.jsonl", loud=False)
+    for k in range(130):
+        journal.stranger("unknown", f"number {k}", "127.0.0.1:1")
+    for _ in range(150):
+        journal.note("connected", peer="b")
+        journal.tell("refused", "b", "b is in another run")
+    if later:
+        monkeypatch.setattr("destiny.agents.journal.MINUTE", -1.0)
+        journal.note("lost", peer="b")
+    journal.close()
+    entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert sum(e.get("peer") == "b" for e in entries) == 300 + later
+    assert sum(e.get("peer") == "unknown" for e in entries) == 100
+    assert [e["dropped"] for e in entries if e["event"] == "dropped"] == [30]
 
 
 def test_the_file_of_the_documentation_is_accepted(tmp_path):

@@ -64,7 +64,7 @@ def test_settings_and_states_are_frozen_and_a_step_is_pure(method):
     with pytest.raises(dataclasses.FrozenInstanceError):
         algorithm.kind = "other"
     assert hash(algorithm) == hash(method())
-    algorithm = destiny.run._chosen(algorithm, problem, network)
+    algorithm = destiny.run.chosen(algorithm, problem, network)
     before = {name: array.copy() for name, array in flatten(state).items()}
     once, twice = (flatten(algorithm.step(state, agents_of(problem, network))) for _ in range(2))
     assert all((array == before[name]).all() for name, array in flatten(state).items())

@@ -54,7 +54,7 @@ def iterate(
         A checkpoint to continue from.
     """
     problem, X = _prepare(problem, network, start, seed)
-    return _moments(problem, network, _chosen(algorithm, problem, network), X, engine or Local(), resume, {})
+    return _moments(problem, network, chosen(algorithm, problem, network), X, engine or Local(), resume, {})
 
 
 def _moments(
@@ -117,7 +117,7 @@ def _prepare(
     return problem, np.broadcast_to(X, (d, n, p))
 
 
-def _chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
+def chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
     """The algorithm, accelerated DESTINY by default, once it is known to fit problem and network."""
     algorithm = DestinyMomentum() if algorithm is None else algorithm
     if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
@@ -289,7 +289,7 @@ def prepare(
 ) -> Run:
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
-    algorithm = _chosen(algorithm, problem, network)
+    algorithm = chosen(algorithm, problem, network)
     opening = getattr(algorithm, "opening", 0)
     if is_whole(rounds) and rounds < opening:
         raise SettingsError(

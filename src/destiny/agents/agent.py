@@ -27,7 +27,7 @@ from destiny.engines.base import Deaf, HostedAgents
 from destiny.errors import DestinyError
 from destiny.history import History
 from destiny.interrupt import Interrupt
-from destiny.run import _chosen, iterate
+from destiny.run import chosen, iterate
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Progress, Rounds, Stop
 from destiny.types import Array
@@ -86,7 +86,9 @@ def run(
         try:
             agent.hub.interrupted = lambda: interrupt.name
             agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
-            return agent.go()
+            outcome = agent.go()
+            agent.journal.note("end", why=outcome.reason)
+            return outcome
         except DestinyError as error:
             agent.journal.note("end", why=str(error))
             raise
@@ -99,7 +101,7 @@ class Agent:
 
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
-        self.algorithm = _chosen(settings.algorithm, settings.problem, settings.network)
+        self.algorithm = chosen(settings.algorithm, settings.problem, settings.network)
         self.agreement = Agreement(
             self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
         )

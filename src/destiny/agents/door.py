@@ -85,7 +85,7 @@ class Door:
             try:
                 sock, address = await self.loop.sock_accept(self.listener)
             except OSError as error:  # out of file descriptors: the strangers' will be free soon
-                self.journal.note("listener", why=_spell(error))
+                self.journal.mishap("listener", _spell(error))
                 await asyncio.sleep(FIRST)
                 continue
             stranger = self.hub.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
@@ -111,11 +111,11 @@ class Door:
                 link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
                 return
             why = f"a caller from {address} failed the handshake: {_spell(error)}"
-            self.journal.tell("refused", "unknown", why, address=address)
+            self.journal.stranger("unknown", why, address)
         except asyncio.CancelledError:
             if not self.hub.closing:
                 why = f"a caller from {address} was dropped: more than {STRANGERS} had not said who they are"
-                self.journal.tell("refused", "unknown", why, address=address)
+                self.journal.stranger("unknown", why, address)
             if hasattr(link, "transport"):
                 link.cut()
             raise

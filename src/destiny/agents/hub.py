@@ -183,7 +183,7 @@ class Hub(Waiting):
 
     def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Something went wrong on a connection, which is closed by now: whoever was there may call again."""
-        self.journal.note("mishap", why=f"{context.get('message')}: {context.get('exception')!r}")
+        self.journal.mishap("mishap", f"{context.get('message')}: {context.get('exception')!r}")
 
     # What links report
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from destiny import experiment, networks
 from destiny.agents.certificates import Authority, write
-from destiny.agents.settings import address
+from destiny.agents.settings import address, check_name
 from destiny.errors import SettingsError
 from destiny.networks.kinds import KINDS
-from destiny.run import _chosen
+from destiny.run import chosen
 from destiny.tables import check
 
 FILE = "agent.toml"
@@ -27,6 +27,8 @@ def places(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
     for k, entry in enumerate(filter(None, (part.strip() for part in hosts.split(",")))):
         name, named, place = entry.rpartition("=")
         host, port = address(place if ":" in place else f"{place}:{PORT}", "--hosts")
+        if named:  # it becomes a folder
+            check_name(name, "the name of an agent in --hosts")
         found.append((name if named else f"agent-{k}", host, port))
     if len(found) == 1 and agents is not None and agents > 1:
         (_, host, port) = found[0]
@@ -106,7 +108,7 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
 def _told(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
     """The method with what it takes from the network, such as lambda: agents cannot see it by themselves."""
     (method,) = experiment.read_algorithms([table]).values()
-    fitted = _chosen(method, SimpleNamespace(kind=problem["kind"], agents=network.agents), network)
+    fitted = chosen(method, SimpleNamespace(kind=problem["kind"], agents=network.agents), network)
     learnt = {
         field.name.strip("_").replace("_", "-"): value
         for field in fields(fitted)  # type: ignore[arg-type]

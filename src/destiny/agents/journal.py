@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 MINUTE = 60.0
-MOST = 100  # lines a minute: somebody who knocks all day does not fill the disk
+MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
 
 
 class Journal:
@@ -29,24 +30,44 @@ class Journal:
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
         self.file = None if path is None else path.open("ab", buffering=0)
-        self.since, self.lines, self.untold = time.monotonic(), 0, 0
+        self.since, self.dropped = time.monotonic(), 0
+        self.lines: Counter[str] = Counter()  # on strangers
         self.recent: list[dict[str, Any]] = []
 
     def tell(self, event: str, peer: str, sentence: str, **facts: Any) -> None:
         """An event a person should know of."""
-        if self.note(event, peer=peer, why=sentence, **facts) and self.loud:
+        self.note(event, peer=peer, why=sentence, **facts)
+        if self.loud:
             print(f"destiny: {self.agent}: {sentence}", file=sys.stderr, flush=True)
 
-    def note(self, event: str, **facts: Any) -> bool:
-        """An event for the file; whether there was room for it."""
-        if time.monotonic() - self.since > MINUTE:
-            untold, self.since, self.lines, self.untold = self.untold, time.monotonic(), 0, 0
-            if untold:
-                self.note("silence", why=f"{untold} further events in the last minute")
-        if self.lines >= MOST:
-            self.untold += 1
-            return False
-        self.lines += 1
+    def stranger(self, peer: str, sentence: str, address: str) -> None:
+        """Somebody who is no neighbour was refused; told if there was not too much of that lately."""
+        if self.room("refused"):
+            self.tell("refused", peer, sentence, address=address)
+
+    def mishap(self, event: str, why: str) -> None:
+        """Something that callers may have brought about, as often as they like."""
+        if self.room(event):
+            self.note(event, why=why)
+
+    def room(self, event: str) -> bool:
+        """Whether there is room for one more line that strangers caused."""
+        self.count()
+        self.lines[event] += 1
+        self.dropped += self.lines[event] > MOST
+        return self.lines[event] <= MOST
+
+    def count(self, last: bool = False) -> None:
+        """Once a minute is over, or in the end: say how many lines on strangers are missing."""
+        if last or time.monotonic() - self.since > MINUTE:
+            dropped, self.since, self.dropped = self.dropped, time.monotonic(), 0
+            self.lines.clear()
+            if dropped:
+                self.note("dropped", dropped=dropped, why=f"{dropped} more lines on strangers")
+
+    def note(self, event: str, **facts: Any) -> None:
+        """An event for the file."""
+        self.count()
         entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "agent": self.agent}
         entry |= {"event": event, **facts}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
@@ -54,12 +75,13 @@ class Journal:
             try:
                 self.file.write(json.dumps(entry).encode() + b"\n")
             except OSError as error:  # a run does not end for want of a log
-                self.close()
+                self.file.close()
+                self.file = None
                 print(f"destiny: {self.agent}: no more log: {error.strerror}", file=sys.stderr, flush=True)
-        return True
 
     def close(self) -> None:
         """Let go of the file."""
+        self.count(last=True)
         if self.file is not None:
             self.file.close()
             self.file = None

@@ -34,7 +34,8 @@ class Kept:
     Attributes
     ----------
     saved : Saved or None
-        The newest checkpoint that can be read.
+        The newest checkpoint that can be read, with the messages sent before it; without them the one before
+        is better, as the agent then sends those messages again.
     notes : list of str
         A sentence about each file passed over.
     """
@@ -44,10 +45,10 @@ class Kept:
     ) -> None:
         self.folder, self.identity, self.index = folder, identity, index
         _claim(folder)
-        self.saved, self.notes = checkpoints.newest(folder)
+        self.saved, self.notes = _newest(folder)
         if self.saved is not None:
             self.saved = replace(self._checked(self.saved, neighbours), ids=np.array([index]))
-        self.rounds = _rounds(folder)  # of the checkpoints on disk, oldest first
+        self.rounds = _rounds(folder, self.saved)  # of the checkpoints on disk, oldest first
 
     def _checked(self, saved: checkpoints.Saved, neighbours: Collection[str]) -> checkpoints.Saved:
         for name, mine in self.identity.items():
@@ -89,7 +90,8 @@ class Kept:
 
 def _claim(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # out: iterates in clear are the owner's
+        folder.mkdir(exist_ok=True)
         aside = folder / ".try"
         aside.touch()
         aside.unlink()
@@ -97,9 +99,25 @@ def _claim(folder: Path) -> None:
         raise SettingsError(f"[agent] out {folder.parent} cannot be used: {error.strerror}") from error
 
 
-def _rounds(folder: Path) -> list[int]:
+def _newest(folder: Path) -> tuple[checkpoints.Saved | None, list[str]]:
+    saved, notes = checkpoints.newest(folder)
+    if saved is None or Sent.reaches(folder, int(saved.facts["round"])):
+        return saved, notes
+    for path in checkpoints.found(folder):
+        if path.stem < checkpoints.place(folder, saved.facts["step"]).name:
+            with contextlib.suppress(CheckpointError):
+                before = checkpoints.load(path)
+                notes.append(f"{saved.path} is passed over: the messages sent before it are damaged or lost")
+                return before, notes
+    return saved, notes  # most likely nobody needs those messages
+
+
+def _rounds(folder: Path, saved: checkpoints.Saved | None) -> list[int]:
+    """Of the checkpoint in use and those before it: newer ones will be written again."""
     found: list[int] = []
     for path in checkpoints.found(folder):
         with contextlib.suppress(CheckpointError):
-            found.insert(0, int(npz.read(path, checkpoints.FACTS, ())[1]["round"]))
+            round = int(npz.read(path, checkpoints.FACTS, ())[1]["round"])
+            if saved is not None and round <= saved.facts["round"]:
+                found.insert(0, round)
     return found

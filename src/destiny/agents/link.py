@@ -162,7 +162,11 @@ class Link(asyncio.BufferedProtocol):
         """Say why, here and there, and end the connection."""
         if self.dead:
             return
-        self.hub.journal.tell("refused", self.who, f"{self.who} ({self.address}) {why}", address=self.address)
+        sentence = f"{self.who} ({self.address}) {why}"
+        if self.called is not None or any(n.identity in self.identities for n in self.hub.neighbours):
+            self.hub.journal.tell("refused", self.who, sentence, address=self.address)
+        else:
+            self.hub.journal.stranger(self.who, sentence, self.address)
         self.write(wire.words(Kind.REFUSED, {"why": why[: wire.REASON]}))
         self.end(why)
         with contextlib.suppress(RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,6 +56,15 @@ class Sent:
         self.unsaved = end
         paths = _paths(folder)
         npz.remove(old for old, later in pairwise(paths) if _first(later) <= self.first)
+
+    @staticmethod
+    def reaches(folder: Path, end: int) -> bool:
+        """Whether the file that was written with the checkpoint of a round is there and whole."""
+        for path in reversed(_paths(folder)):
+            with contextlib.suppress(CheckpointError):
+                if npz.read(path, ("first", "end"), ())[1]["end"] == end:
+                    return True
+        return False
 
     @classmethod
     def load(cls, folder: Path, end: int, notes: list[str] | None = None) -> Sent:

@@ -81,9 +81,8 @@ def read(path: str | Path) -> Settings:
     deadline = me.get("deadline", DEADLINE)
     if not is_number(deadline) or deadline < 0:
         raise SettingsError(f"[agent] deadline must be a number of seconds >= 0; found {deadline!r}")
-    for key in ("name", "run"):
-        if not 0 < len(me[key]) <= 100 or not me[key].isprintable():
-            raise SettingsError(f"[agent] {key} must have 1 to 100 printable letters; found {me[key]!r}")
+    check_name(me["name"], "[agent] name")
+    check_letters(me["run"], "[agent] run")
     neighbours = read_neighbours(tables["neighbour"], me)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     run = check(tables.get("run", {}), "[run]", RUN)
@@ -105,6 +104,19 @@ def read(path: str | Path) -> Settings:
     )  # fmt: skip
     settings.common.update(shared(settings))
     return settings
+
+
+def check_letters(text: str, where: str) -> None:
+    """Refuse what does not fit into a line."""
+    if not 0 < len(text) <= 100 or not text.isprintable():
+        raise SettingsError(f"{where} must have 1 to 100 printable letters; found {text!r}")
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse an agent's name that could not be that of a folder, or would be one elsewhere."""
+    check_letters(name, where)
+    if name.startswith(".") or "/" in name or "\\" in name:
+        raise SettingsError(f"{where} must not start with a dot nor contain / or \\; found {name!r}")
 
 
 def shared(s: Settings) -> dict[str, Any]:

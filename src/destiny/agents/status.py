@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from destiny.agents.agent import View
+from destiny.agents.journal import Journal
 from destiny.agents.neighbour import Neighbour
 from destiny.errors import SettingsError
 
@@ -109,17 +110,22 @@ def page(view: View) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows(view)
     )
-    events = "".join(
-        f"<li>{html.escape(e['time'])} {html.escape(e['event'])}: {html.escape(str(e.get('why', '')))}</li>"
-        for e in reversed(view.journal.recent)
-    )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content=2>"
         f"<title>{html.escape(view.settings.name)}</title>"
         "<style>body{font:16px sans-serif;margin:2em}td,th{padding:.3em 1em;text-align:left}</style>"
         f"<h1>{html.escape(view.settings.name)}</h1><p>{html.escape(headline(view))}</p>"
-        f"<table><tr>{head}</tr>{body}</table><h2>Events</h2><ul>{events}</ul></html>"
+        f"<table><tr>{head}</tr>{body}</table><h2>Events</h2><ul>{events(view.journal)}</ul></html>"
     )
+
+
+def events(journal: Journal) -> str:
+    """What happened lately, newest first: when, what, with whom and why."""
+    lines = []
+    for e in reversed(journal.recent):
+        about = " ".join(str(e[key]) for key in ("time", "event", "peer") if key in e)
+        lines.append(f"<li>{html.escape(': '.join([about, str(e['why'])] if 'why' in e else [about]))}</li>")
+    return "".join(lines)
 
 
 def serve(port: int) -> Callable[[View], Callable[[], None]]:
