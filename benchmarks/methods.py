@@ -4,10 +4,10 @@ Writes docs/methods.csv, from which docs/methods.py makes a table. What the file
 not run again: delete the file to start anew.
 """
 
-import csv
 from pathlib import Path
 
 import destiny
+from benchmarks.rows import read, write
 from destiny.algorithms import DRGTA, METHODS
 from destiny.steps import PlainBB
 
@@ -17,7 +17,7 @@ ROUNDS = 3000
 
 
 def main() -> None:
-    rows = list(csv.DictReader(FILE.open(newline="", encoding="utf-8"))) if FILE.exists() else []
+    rows = read(FILE)
     done = {(row["kind"], row["prob"]) for row in rows}
     problem = destiny.problems.pca.synthetic(n=300, m=3200, p=10, xi=0.95, agents=32, seed=0)
     methods = {m.kind: m() for m in METHODS if not m.about.alone}
@@ -33,18 +33,10 @@ def main() -> None:
             if result.interrupted:
                 raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
             found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.3e}")
-            rows.append(dict(zip(COLUMNS, (kind, prob, f"{network.lambda_:.4f}", *found), strict=True)))
-            write(rows)
+            values = (kind, prob, f"{network.lambda_:.4f}", *found)
+            rows.append(dict(zip(COLUMNS, map(str, values), strict=True)))
+            write(FILE, COLUMNS, rows)
             print(*rows[-1].values(), flush=True)
-
-
-def write(rows: list[dict[str, object]]) -> None:
-    aside = FILE.with_suffix(".tmp")
-    with aside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    aside.replace(FILE)
 
 
 if __name__ == "__main__":

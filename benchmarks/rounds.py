@@ -6,7 +6,6 @@ with the official files; without it they are left out. Some 40 minutes on one co
 """
 
 import argparse
-import csv
 import os
 import statistics
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import scipy.io
 from rich.progress import Progress
 
 import destiny
+from benchmarks.rows import read, write
 from destiny import networks
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.steps import PlainBB
@@ -124,22 +124,6 @@ def run(name: str, method: str, seed: int) -> dict[str, str]:
     return dict(zip(COLUMNS, map(str, values), strict=True))  # as they are read back
 
 
-def read(file: Path) -> list[dict[str, str]]:
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
-def write(file: Path, rows: list[dict[str, str]]) -> None:
-    aside = file.with_suffix(".tmp")
-    with aside.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    aside.replace(file)
-
-
 def cell(rows: list[dict[str, str]]) -> tuple[str, float | None]:
     """Median (least to most) rounds, how many seeds failed; and the median as a number."""
     if not rows:
@@ -204,7 +188,7 @@ def main() -> None:
         for job in todo:
             progress.update(bar, description=f"{job[0]}, {job[1]}, seed {job[2]}")
             rows.append(run(*job))
-            write(options.out, rows)
+            write(options.out, COLUMNS, rows)
             progress.advance(bar)
     if options.out == FILE:
         publish(rows)

@@ -1,6 +1,7 @@
 """Networks as they are: slow, lossy, cut for a while. Agents on hosts of their own find the same bits."""
 
 import threading
+import time
 
 import pytest
 
@@ -29,7 +30,9 @@ def finish(party, running):
 def test_a_delay_of_50_ms(tmp_path):
     with Lines(3, delay=0.05) as lines:
         party = party_on(lines, tmp_path, destiny.networks.complete(3), stop="rounds = 40\ntolerance = 0")
+        began = time.monotonic()
         finish(party, start_all(party, lines))
+        assert time.monotonic() - began > 40 * 0.05, "the line did not delay anything"
 
 
 def test_a_loss_of_5_percent(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -80,6 +81,13 @@ class Filter:
         return tuple((m + self.rest * a) / (1 + self.rest) for m, a in zip(mixed, arrays, strict=True))
 
 
+def centred(low: float, high: float) -> tuple[float, float]:
+    """The shift that centres a spectrum in [low, high] about 0, and lambda of the W so shifted."""
+    shift = (low + high) / 2
+    return shift, (high - low) / 2 / (1 - shift)
+
+
+@cache
 def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
     """The filter for a network whose W has all eigenvalues but the 1 in [low, high].
 
@@ -89,8 +97,7 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
     one = Filter(1, -lazy, max(high + lazy, -low - lazy) / (1 + lazy), 0.0)
     if rounds == 1 or (rounds is None and one.contraction <= SINGLE):
         return one
-    shift = (low + high) / 2
-    lambda_ = (high - low) / 2 / (1 - shift)
+    shift, lambda_ = centred(low, high)
     for K in (rounds,) if rounds else range(2, MOST + 1):
         several = Filter(K, shift, lambda_, contraction(K, lambda_))
         if several.contraction <= ENOUGH:

@@ -12,7 +12,7 @@ from destiny.algorithms.opening import check_gossip, eighth, eighth_root, requir
 from destiny.algorithms.tracking import residual
 from destiny.directions import ANY_F, DIRECTIONS
 from destiny.errors import SettingsError, is_number, is_whole
-from destiny.gossip import UNKNOWN, Filter, chebyshev, fitting, survey
+from destiny.gossip import UNKNOWN, Filter, centred, chebyshev, fitting, survey
 from destiny.steps import bend, scalar, secants
 from destiny.stiefel import deviation, inner, norm
 from destiny.types import Agents, Array, Topology
@@ -177,9 +177,7 @@ class DestinyMomentum:
         if self.spectrum is None:
             (*mixed,), felt = survey(agents, *arrays, rounds=self.gossip)
             return *mixed, (felt - UNKNOWN.shift) / (1 - UNKNOWN.shift)
-        low, high = self.spectrum
-        shift = (low + high) / 2
-        lambda_ = (high - low) / 2 / (1 - shift)
+        shift, lambda_ = centred(*self.spectrum)
         averaged = chebyshev(agents, *arrays, rounds=self.gossip, lambda_=lambda_, shift=shift)
         return *averaged, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
 
