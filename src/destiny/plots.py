@@ -46,7 +46,9 @@ def convergence(
         axis.set_title(name, fontsize=11)
         axis.grid(True, which="major", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=9)
+    # Below the panels: within one of them it would cover curves.
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     if title:
         figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=150)
