@@ -90,4 +90,6 @@ DIRECTIONS: dict[str, Direction] = {
     "sanger": Direction(at_itself, sanger),
     "oja": Direction(at_itself, oja),
 }
+"""Directions by name."""
 ANY_F = ("h", "expen", "plam", "landing")
+"""Those that any smooth objective allows."""

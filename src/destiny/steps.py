@@ -225,7 +225,7 @@ class Diminishing:
 
 
 def barzilai_borwein(move: Move) -> Array:
-    """|<S, J> / <J, J>| of Section 4.2; not finite where the tracker did not move."""
+    """``|<S, J> / <J, J>|`` of Section 4.2; not finite where the tracker did not move."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return scalar(np.abs(inner(move.S, move.J)) / inner(move.J, move.J))
 
@@ -269,7 +269,7 @@ def within(eta: Array, limit: Array | float, size: Array) -> Array:
 class BB:
     """Barzilai-Borwein steps that never outrun the network.
 
-    eta_i = min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i)), L_i the largest recent secant
+    eta_i = ``min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i))``, L_i the largest recent secant
     ||dH_i|| / ||dX_i||, without the division by lambda where steps are not averaged. L_i is forgotten
     (factor ``forget``) only while the agent and its neighbours draw closer. When they drift apart, L_i
     returns to the largest secant ever seen, and the value at which the drift set in becomes a floor that
@@ -332,7 +332,7 @@ class BB:
 
 
 def alternating(move: Move, count: Array, before: Array) -> Array:
-    """|<S, J>| / <J, J> in odd steps and <S, S> / |<S, J>| in even ones; ``before`` where X did not move.
+    """``|<S, J>| / <J, J>`` in odd steps and ``<S, S> / |<S, J>|`` in even ones; ``before`` where X did not move.
 
     The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
     """

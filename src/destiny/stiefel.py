@@ -21,7 +21,7 @@ def sym(M: Array) -> Array:
 
 
 def inner(X: Array, Y: Array) -> Array:
-    """<X, Y> = tr(X^T Y) of each matrix, ``(..., n, p) -> (...)``."""
+    """``<X, Y> = tr(X^T Y)`` of each matrix, ``(..., n, p) -> (...)``."""
     flat = (*X.shape[:-2], -1)
     # One dot product per matrix: its bits do not depend on the other matrices of the stack.
     return np.asarray(np.vecdot(X.reshape(flat), Y.reshape(flat)))

@@ -13,6 +13,7 @@ Array: TypeAlias = NDArray[np.float64]
 """float64; a *stack* has the hosted agents on axis 0, ``(agents, n, p)``."""
 
 State = TypeVar("State")
+"""A frozen dataclass of arrays with the agents on axis 0."""
 
 
 class Objective(Protocol):

@@ -64,6 +64,7 @@ METHODS: tuple[type[Any], ...] = (
 """Every method; one more name here makes it a ``kind`` in experiment files, tests it and documents it."""
 
 KINDS: dict[str, type[Any]] = {method.kind: method for method in METHODS}
+"""The same by the name they have in experiment files."""
 
 __all__ = [
     "ADMMPCA",

@@ -33,7 +33,7 @@ class ADMMState:
 class ADMMPCA:
     """ADMM on min sum_i 1/2 ||A_i - U_i Z_i^T||^2 subject to U_i = U_j, the Z_i eliminated.
 
-    M+ = M + U - W U,   U+ = [C U Q + rho (U + W U - M+)] [Q U^T C U Q + 2 rho I]^-1,   Q = (U^T U)^-1.
+    M+ = M + U - W U,   U+ = (C U Q + rho (U + W U - M+)) (Q U^T C U Q + 2 rho I)^-1,   Q = (U^T U)^-1.
 
     Reconstructed for samples split over agents; the published method splits features. Edges are weighted by
     W, and an agent's own weight acts as a proximal term. The problem is not convex, and no theory covers it.

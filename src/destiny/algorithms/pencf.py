@@ -32,7 +32,7 @@ class PenCFState(TrackingState):
 class PenCF(Alone):
     """X+ = ball(X - eta P),  P = G - X sym(X^T G) + beta X (X^T X - I),  G = grad f(X).
 
-    P approximates the gradient of f(X) - 1/2 <Lam(X), X^T X - I> + beta/4 ||X^T X - I||_F^2, where
+    P approximates the gradient of ``f(X) - 1/2 <Lam(X), X^T X - I> + beta/4 ||X^T X - I||_F^2``, where
     Lam(X) = sym(X^T G); ``ball`` scales X down to ||X||_F <= 1.0001 sqrt(p). A step is halved, three times at
     most, while that function exceeds its largest value at the last 50 points, and X is drawn back towards the
     manifold if it ends far away. The authors' beta, 1/2 ||G||_F / p at the start, can be below the threshold
@@ -80,7 +80,7 @@ class PenCF(Alone):
 
 
 def penalty(X: Array, E: Array, G: Array, beta: Array, agents: Agents) -> Array:
-    """f(X) - 1/2 <Lam(X), E> + beta/4 ||E||_F^2, ``(agents, 1, 1)``."""
+    """``f(X) - 1/2 <Lam(X), E> + beta/4 ||E||_F^2``, ``(agents, 1, 1)``."""
     multiplier = sym(transpose(X) @ G)
     return scalar(agents.value(X) - inner(multiplier, E) / 2) + beta / 4 * scalar(inner(E, E))
 

@@ -100,7 +100,7 @@ class Redrawn(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LinkLoss(Redrawn):
-    """A network whose links fail; made by :func:`link_loss`."""
+    """A network whose links fail; made by `link_loss`."""
 
     prob: float
 
@@ -120,7 +120,7 @@ class LinkLoss(Redrawn):
 
 @dataclass(frozen=True, eq=False)
 class Matchings(Redrawn):
-    """Agents that talk in pairs; made by :func:`matchings`."""
+    """Agents that talk in pairs; made by `matchings`."""
 
     @property
     def name(self) -> str:

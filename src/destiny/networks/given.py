@@ -36,7 +36,7 @@ def from_edges(
     weights : str or matrix (d, d)
     name : str
     connected : bool
-        False allows a network in pieces, for use within :func:`periodic` or :func:`sequence`.
+        False allows a network in pieces, for use within `periodic` or `sequence`.
     """
     pairs = _as_pairs(edges)
     largest = int(pairs.max(initial=0))
@@ -86,7 +86,7 @@ def from_file(path: str | PathLike[str], *, weights: Weights = "metropolis") -> 
     ----------
     path : path
         ``.graphml``, or text with a link per line: two labels and whatever follows, separated by blanks
-        (by commas in ``.csv``), ``#`` for comments. Labels are ordered as in :func:`from_graph`, whole
+        (by commas in ``.csv``), ``#`` for comments. Labels are ordered as in `from_graph`, whole
         numbers by value.
     weights : str or matrix (d, d)
     """
@@ -120,7 +120,7 @@ def from_weights(
         below 1e-10 are taken for rounding and evened out.
     name : str, optional
     connected : bool
-        False allows a network in pieces, for use within :func:`periodic` or :func:`sequence`.
+        False allows a network in pieces, for use within `periodic` or `sequence`.
     """
     if isinstance(W, str | PathLike):
         name = name or Path(W).name

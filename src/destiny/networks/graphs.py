@@ -1,7 +1,7 @@
 """Networks with a regular shape. Links are index arithmetic, so a hundred thousand agents take no time.
 
 Every builder takes ``weights``: the name of a rule ("metropolis", "max-degree", "best-constant", "lazy",
-"fdla") or a matrix ``(d, d)``, and returns a :class:`Network`.
+"fdla") or a matrix ``(d, d)``, and returns a `Network`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def build(kind: str, agents: int | None = None, **options: Any) -> Network | Lin
 
 
 def options_of(kind: str) -> tuple[str, ...]:
-    """Names of the options :func:`build` takes for a kind, ``loss`` included."""
+    """Names of the options `build` takes for a kind, ``loss`` included."""
     return (*(name for name in signature(KINDS[kind]).parameters if name != "agents"), "loss")
 
 
@@ -135,3 +135,4 @@ KINDS: dict[str, Callable[..., Network]] = {
     "file": _file,
     "weights": _weights,
 }
+"""Builders by the name they have in experiment files and at the command line."""

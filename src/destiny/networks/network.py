@@ -29,7 +29,7 @@ CHUNK = 2**24  # distances held at once while looking for the diameter: 128 MB
 class Network:
     """d agents, their links and their mixing weights, checked when it is made.
 
-    The builders (:func:`ring`, :func:`erdos_renyi`, :func:`from_edges`, ...) make it.
+    The builders (`ring`, `erdos_renyi`, `from_edges`, ...) make it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Network:
     weights : str
         Name of the rule behind ``W``; "given" for a matrix of the user's.
     connected : bool
-        False allows a network in pieces, of use only within :func:`periodic` or :func:`sequence`.
+        False allows a network in pieces, of use only within `periodic` or `sequence`.
     """
 
     edges: Links

@@ -47,7 +47,7 @@ def sequence(networks: Iterable[Network]) -> Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Networks that take turns; made by :func:`periodic` and :func:`sequence`."""
+    """Networks that take turns; made by `periodic` and `sequence`."""
 
     networks: tuple[Network, ...]
     repeats: bool

@@ -93,6 +93,7 @@ RULES: dict[str, Callable[[Links, int], csr_array[Any, Any]]] = {
     "lazy": lazy,
     "fdla": fdla,
 }
+"""Weight rules by name: links and the number of agents in, mixing matrix out."""
 
 
 def by_name(name: str) -> Callable[[Links, int], csr_array[Any, Any]]:

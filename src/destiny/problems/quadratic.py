@@ -33,7 +33,7 @@ class Grams:
     square: Array | None = None  # ||D||^2, (k,)
 
     def value(self, X: Array) -> Array:
-        """c (<A A^T X - 2 A D^T, X> + ||D||^2): a perfect fit is zero up to the rounding of ||D||^2."""
+        """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
         product = np.matmul(_transpose(X), self.gram)
         if self.cross is not None:
             product -= 2 * self.cross
