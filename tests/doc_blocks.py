@@ -1,6 +1,6 @@
 """The code blocks of a page, run as a reader would run them: from top to bottom, in one empty folder.
 
-Python blocks share their names. A block with ``title="FILE"`` is written there instead, for later blocks to use.
+Python blocks share their names. A block with ``title="FILE"`` is written there instead, for later blocks.
 A block that cannot run here says so in its title, ``not run by the tests: WHY``, where readers see it too.
 """
 
@@ -60,7 +60,7 @@ def run(page: Path, folder: Path) -> None:
         elif block.language == "bash":
             shell(block.code, folder)
         elif block.language != "toml":
-            raise AssertionError(f"{page.name}: no idea how to run a block of {block.language or 'no language'}")
+            raise AssertionError(f"{page.name}: cannot run a block of language {block.language!r}")
 
 
 def shell(code: str, folder: Path) -> None:

@@ -6,6 +6,7 @@ X^T X = I_p, talking to their neighbours only.
 
 from destiny import (
     algorithms,
+    datasets,
     directions,
     engines,
     lagrangian,
@@ -50,6 +51,7 @@ __all__ = [
     "algorithms",
     "check_gradient",
     "compare",
+    "datasets",
     "directions",
     "engines",
     "iterate",

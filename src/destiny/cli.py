@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 import destiny
-from destiny import engines, experiment, networks, output
+from destiny import engines, experiment, figures, networks, output
+from destiny import reproduce as reproduction
 from destiny.agents import commands
 from destiny.compare import reasons, table
 from destiny.engines.mpi import DEADLINE
@@ -181,6 +183,40 @@ def network(
     print(built)
     if draw is not None:
         print(f"drawn: {getattr(built, 'network', built).draw(draw)}")
+
+
+@app.command()
+def reproduce(
+    which: Annotated[str, typer.Argument(help="figure1 to figure5, or all.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; what is there is not run again.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data sets; by default DESTINY_DATA, or the user's cache."),
+    ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Small twins that need no data, in seconds.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of everything, with seeds 0, 1, ...")] = 3,
+    threads: THREADS = None,
+) -> None:
+    """Run the paper's experiments and hold its claims against them; interrupted, the same command goes on."""
+    names = figures.NAMES if which == "all" else (which,)
+    try:
+        found = reproduction.reproduce(names, out, seeds, small, data, threads=threads)
+    except reproduction.Interrupted as signal_name:
+        warn(f"interrupted by {signal_name}: the same command goes on where it was")
+        raise typer.Exit(128 + signal.Signals[str(signal_name)]) from None
+    console = Console() if sys.stdout.isatty() else Console(width=1000)
+    for name, verdicts in found.items():
+        console.print(f"\n[bold]{name}[/]: {figures.read(name).title}")
+        for verdict in verdicts:
+            console.print(f"  {verdict.word}: {verdict.claim}", highlight=False, markup=False)
+            console.print(f"    {verdict.measured}", highlight=False, markup=False)
+        times = json.loads((out / name / "figure.json").read_text(encoding="utf-8"))["seconds"]
+        console.print(f"  {times['total']:.0f} s, of which {times['measuring']:.0f} s went into measuring")
+    console.print(
+        f"\nwritten to {out}; destiny report {out} makes a page of it", highlight=False, soft_wrap=True
+    )
 
 
 def warn(sentence: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -127,6 +128,7 @@ class Drive:
         self.round_before = 0
         self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
         self.notes: list[str] = []
+        self.measuring = 0.0
 
     def look(self, moment: Moment, saved: checkpoints.Saved | None, interrupt: Interrupt) -> Stop | None:
         """Everything that happens after a step."""
@@ -196,12 +198,14 @@ class Drive:
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
+        clock = time.perf_counter()
         measured = metrics.measure(moment.team, moment.spread, self.start)
         self.measures = metrics.Measures(**moment.team.told(measured.as_dict()))
         self.history.add(
             step=moment.step, round=moment.round, scalars=moment.scalars, seconds=moment.seconds,
             **self.measures.as_dict(),
         )  # fmt: skip
+        self.measuring += time.perf_counter() - clock
         return self.measures
 
     def facts(self) -> dict[str, Any]:
@@ -275,7 +279,7 @@ class Drive:
             stop.reason, stop.converged, X, team.collect([part.X for part in moment.parts]),
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
-            axes, notes, self.signal, team.own(moment.parts),
+            axes, notes, self.signal, self.measuring, team.own(moment.parts),
         )  # fmt: skip
 
 

@@ -66,8 +66,7 @@ def same_experiment(folder: Path, tables: Mapping[str, Any]) -> None:
 def begin(folder: Path, tables: Mapping[str, Any]) -> None:
     """Mark the folder as this experiment's."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(lasting(tables), indent=2) + "\n"
-    replace(folder / "experiment.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_json(folder / "experiment.json", lasting(tables))
 
 
 def write(folder: Path, results: Mapping[str, Result]) -> None:
@@ -76,9 +75,7 @@ def write(folder: Path, results: Mapping[str, Result]) -> None:
     (folder / label).mkdir(parents=True, exist_ok=True)
     replace(folder / label / "history.csv", result.history.to_csv)
     replace(folder / label / "solution.npz", lambda path: _save_solution(path, result))
-    entries = [{"label": name, **r.summary()} for name, r in results.items()]
-    text = json.dumps(entries, indent=2, allow_nan=False) + "\n"
-    replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_json(folder / "summary.json", [{"label": name, **r.summary()} for name, r in results.items()])
 
 
 def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], None]) -> None:
@@ -88,6 +85,12 @@ def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], N
         replace(folder / "convergence.png", lambda path: convergence(histories, path))
     except MissingExtraError as error:
         warn(f"convergence.png was not drawn: {error}")
+
+
+def write_json(path: Path, content: object) -> None:
+    """A JSON file, made whole; its folder must be there."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    replace(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def replace(path: Path, writer: Callable[[Path], object]) -> None:

@@ -332,7 +332,7 @@ class BB:
 
 
 def alternating(move: Move, count: Array, before: Array) -> Array:
-    """``|<S, J>| / <J, J>`` in odd steps and ``<S, S> / |<S, J>|`` in even ones; ``before`` where X did not move.
+    """``|<S, J>| / <J, J>`` in odd steps, ``<S, S> / |<S, J>|`` in even ones; ``before`` if X did not move.
 
     The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
     """
