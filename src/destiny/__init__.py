@@ -4,6 +4,9 @@ d agents on a connected network each hold a private f_i and together minimise (1
 X^T X = I_p, talking to their neighbours only.
 """
 
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
 from destiny import (
     algorithms,
     datasets,
@@ -64,3 +67,10 @@ __all__ = [
     "stiefel",
     "stopping",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """Parts that need an extra are imported when they are first used."""
+    if name == "estimators":
+        return _import_module("destiny.estimators")
+    raise AttributeError(f"module 'destiny' has no attribute {name!r}")
