@@ -495,6 +495,14 @@ def test_every_format_of_data_gives_the_same_run(run, tmp_path, name):
     np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
 
 
+def test_files_may_keep_samples_in_rows(run, tmp_path):
+    header = ",".join(f"feature {k}" for k in range(N))
+    np.savetxt(tmp_path / "t.csv", data_matrix().T, delimiter=",", fmt="%.17g", header=header, comments="")
+    assert run(problem={"data": str(tmp_path / "t.csv"), "samples": "rows"}, stop={"rounds": 20}).code == 0
+    expected = algorithm_1("pca", *shares_of("pca"), metropolis(EDGES), start_point(), 3.0, 0.03, 20)
+    np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize(
     ("data", "targets"),
     [("silo-{agent}.npy", "targets-{agent}.npy"), ("A.csv", "targets-{agent}.npy"), ("A.mat", "D.npy")],
@@ -909,6 +917,7 @@ REFUSED = {
     "NaN in targets": ({"problem": {"kind": "olsr", "targets": "nan-targets.npy"}}, ["nan-targets.npy"]),
     "more targets than n": ({"problem": {"kind": "olsr", "targets": "tall.npy", "p": None}}, ["p must"]),
     # synthetic data
+    "samples of synthetic data": ({"problem": made() | {"samples": "rows"}}, ["samples belong to data"]),
     "synthetic is a text": ({"problem": {"data": None, "synthetic": "yes"}}, ["synthetic"]),
     "unknown key of synthetic": ({"problem": made(samples=5)}, ["samples"]),
     "synthetic without n": ({"problem": made(n=None)}, ["'n'"]),

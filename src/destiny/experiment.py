@@ -28,7 +28,8 @@ SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 PROBLEM = {
     "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "dataset": str, "targets": str,
-    "p": int, "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
+    "samples": Literal["columns", "rows"], "p": int,
+    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
 TOP = {
     "problem": dict,
@@ -140,6 +141,8 @@ def read_problem(
         raise SettingsError("[problem] needs either data, synthetic or dataset, one of the three")
     if sizes is not None and "{agent" in table.get("data", ""):
         raise SettingsError("[problem] sizes belong to one file for all agents: here each has its own")
+    if "samples" in table and "data" not in table:
+        raise SettingsError("[problem] samples belong to data: they say how the files keep them")
     if ("targets" in table) != (kind == "olsr" and "data" in table):
         raise SettingsError("[problem] targets belong to olsr with data, and olsr with data needs them")
     if "p" not in table and "targets" not in table and not (kind == "olsr" and "dataset" in table):
@@ -205,12 +208,12 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
 
 def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
     """The agents' shares of the file or files a key names."""
-    agents = table["agents"]
+    agents, samples = table["agents"], table.get("samples", "columns")
     if "{agent" in table[key]:
         # Braces in the folder's own name are not ours to fill in.
         home = str(folder).replace("{", "{{").replace("}", "}}")
-        return list(data.silos(Path(home) / table[key], agents))
-    return list(deal(data.load(folder / table[key]), table.get("sizes", agents), what=table[key]))
+        return list(data.silos(Path(home) / table[key], agents, samples))
+    return list(deal(data.load(folder / table[key], samples), table.get("sizes", agents), what=table[key]))
 
 
 def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:

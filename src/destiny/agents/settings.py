@@ -177,7 +177,7 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
 
     def own(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
         silos: list[Any] = [_elsewhere] * me["agents"]
-        silos[me["index"]] = File(str(folder / table[key]))
+        silos[me["index"]] = File(str(folder / table[key]), table.get("samples", "columns"))
         return silos
 
     return experiment.Once(experiment.read_problem({**table, "agents": me["agents"]}, folder, own))

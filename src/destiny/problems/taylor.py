@@ -42,8 +42,8 @@ def check_gradient(
     """Compare value and gradient along directions V, half random and half the gradient's.
 
     ``|f(X + t V) - f(X) - t <grad f(X), V>|`` falls like t^2 if the gradient is right and like t if it is
-    wrong: the slope on a log-log plot is 2 or 1. It is read off where the steps are smallest but the error still
-    stands out from rounding, which shows relative mistakes down to about 1e-5.
+    wrong: the slope on a log-log plot is 2 or 1. It is read off where the steps are smallest but the
+    error still stands out from rounding, which shows relative mistakes down to about 1e-5.
 
     Parameters
     ----------
