@@ -1,6 +1,7 @@
 """The paper's figures as data, the claims, and running them: resumable, from files alone, honest."""
 
 import json
+import shutil
 from math import inf
 from pathlib import Path
 
@@ -250,6 +251,16 @@ def no_network(file, place):
     from destiny.datasets import files
 
     raise destiny.ProblemError(files.missing(file, place))
+
+
+@pytest.mark.parametrize("content", ["garbage\n1\n", "step,round\n1\n", "step\nx\n", ""])
+def test_a_damaged_file_is_named_with_what_to_do(folder, tmp_path, content, capsys):
+    shutil.copytree(folder / "figure5", tmp_path / "figure5")
+    (tmp_path / "figure5" / "mnist" / "seed-0" / "DESTINY" / "history.csv").write_text(content)
+    assert command(["reproduce", "figure5", "--small", "--seeds", "1", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "history.csv" in told
+    assert "and give the same command again" in told
 
 
 def test_a_folder_of_another_kind_of_run_is_refused(folder, capsys):

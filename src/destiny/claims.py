@@ -108,8 +108,8 @@ def ahead(claim: Mapping[str, Any], panel: Mapping[str, list[History]]) -> tuple
 
 def fewer(first: Reach, other: Reach) -> str:
     """How many rounds fewer, or more."""
-    if max(first.median, other.median) == inf or first.median == other.median:
-        return ""
+    if max(first.median, other.median) == inf or first.median == other.median or other.median == 0:
+        return ""  # below the level from the start on: steps too short to part
     share = abs(1 - first.median / other.median)
     word = "fewer" if first.median < other.median else "more"
     return f" ({abs(other.median - first.median):.0f} {word}, {share:.0%})"

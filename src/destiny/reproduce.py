@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from threadpoolctl import threadpool_limits
 
 from destiny import claims, datasets, engines, experiment, figures, output
-from destiny.errors import SettingsError
+from destiny.errors import DestinyError, SettingsError
 from destiny.figures import Figure, Panel
-from destiny.history import History
+from destiny.history import COLUMNS, History
 from destiny.result import Result
 from destiny.run import prepare
 from destiny.stopping import Progress as Seen
@@ -153,14 +153,25 @@ def histories(out: Path, figure: Figure, seeds: int) -> dict[str, dict[str, list
     """Of every panel and method, one per seed."""
     return {
         panel.name: {
-            label: [
-                History.from_csv(unit(out, figure, panel, seed) / label / "history.csv")
-                for seed in range(seeds)
-            ]
+            label: [_history(unit(out, figure, panel, seed), label) for seed in range(seeds)]
             for label in panel.labels
         }
         for panel in figure.panels
     }
+
+
+def _history(folder: Path, label: str) -> History:
+    """Of one run that is done."""
+    try:
+        history = History.from_csv(folder / label / "history.csv")
+    except DestinyError as error:
+        raise DestinyError(f"{error}; delete {folder} and give the same command again") from error
+    if history.columns != COLUMNS or len(history) == 0:
+        raise DestinyError(
+            f"{folder / label / 'history.csv'} must hold the columns {', '.join(COLUMNS)}; found others; "
+            f"delete {folder} and give the same command again"
+        )
+    return history
 
 
 def conclude(out: Path, figure: Figure, seeds: int) -> list[claims.Verdict]:
