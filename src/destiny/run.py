@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.algorithms import About, DestinyMomentum
+from destiny.algorithms import METHODS, About, DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.base import Deaf, Engine, Team
@@ -23,6 +23,7 @@ from destiny.interrupt import Interrupt
 from destiny.problems import Separable
 from destiny.progress import ProgressBar
 from destiny.result import Result
+from destiny.steps import STEADY
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
@@ -125,6 +126,7 @@ def chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology
     about = getattr(algorithm, "about", None)
     if isinstance(about, About):
         _fits(about, problem)
+        _draws(about, getattr(algorithm, "step_size", None), problem)
     # What the network knows of itself, and all agents must be told alike.
     return algorithm.on(network) if hasattr(algorithm, "on") else algorithm
 
@@ -141,6 +143,25 @@ def _fits(about: About, problem: Problem) -> None:
         raise MismatchError(
             f"{about.title} is a method for one agent; this problem has {problem.agents}: choose a "
             "decentralised method, or pool the data (destiny.problems.pooled)"
+        )
+
+
+def _draws(about: About, rule: object, problem: Problem) -> None:
+    """Refuse mini-batches where gradients that jump would lead a method or its steps astray."""
+    batch = getattr(problem, "batch", None)
+    if batch is None:
+        return
+    if not about.stochastic:
+        known = ", ".join(method.kind for method in METHODS if method.about.stochastic)
+        raise MismatchError(
+            f"{about.title} needs full gradients; this problem draws mini-batches of {batch}: choose a "
+            f"stochastic method ({known}), or leave batch out"
+        )
+    if not isinstance(rule, STEADY):
+        known = " or ".join(steady.__name__ for steady in STEADY)
+        raise MismatchError(
+            f"{about.title} with mini-batches needs a step size that does not look at gradients; found "
+            f"{rule!r}: give step_size, {known}"
         )
 
 
