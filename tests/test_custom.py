@@ -5,7 +5,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import DGD, DPRGD, DRSGD, METHODS
-from destiny.errors import MismatchError, ProblemError
+from destiny.errors import CheckpointError, MismatchError, ProblemError
 from destiny.problems import OLSR, PCA, SDL, custom
 from destiny.problems.batches import draw
 from destiny.steps import BB, Constant, Diminishing
@@ -187,7 +187,7 @@ def test_a_sum_adds_agent_by_agent():
         assert (getattr(again.host(ids), what)(X) == getattr(problem.host(ids), what)(X)).all()
     assert destiny.check_gradient(problem.host(ids), X)
     assert problem.describe() == "Sum 1 pca + 0.5 olsr + 2 sdl + 1 custom on 6 x 2 matrices, of 4 agents."
-    assert problem.batch is None
+    assert problem.batches == []
 
 
 def test_pca_with_a_linear_term_is_solved():
@@ -305,12 +305,14 @@ def test_a_stochastic_run_is_a_function_of_its_seed(method, tmp_path):
     resumed = run(checkpoint=tmp_path, resume=True)
     assert resumed.steps == whole.steps
     assert (resumed.agents == whole.agents).all()
+    with pytest.raises(CheckpointError, match=r"its mini-batches .* is \[\[4, 0\]\], this run's"):
+        run(seed=1, checkpoint=tmp_path, resume=True)
 
 
 def test_a_sum_draws_from_the_parts_that_have_batches():
     batched, ridge = make(batch=4), custom.problem(np.sum, np.ones_like, shape=(N, P), agents=D)
     problem = batched + ridge
-    assert problem.batch == 4
+    assert problem.batches == [(4, 0)]
     hosted = problem.host([1, 2])
     expected = batched.host([1, 2]).sample(stack(agents=2), 3) + 1
     np.testing.assert_array_equal(hosted.sample(stack(agents=2), 3), expected)

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
 from destiny.problems import by_jax, by_torch
-from destiny.problems.batches import Drawn, DrawnLoop
-from destiny.problems.checks import check_ids, check_p, check_seed, check_size
-from destiny.problems.held import Held, Pair
-from destiny.problems.separable import Loop, Separable
-from destiny.problems.sums import Summable, Total, total
+from destiny.problems.checks import check_seed, check_size
+from destiny.problems.functions import Data, Functions
+from destiny.problems.held import Pair
+from destiny.problems.separable import Separable
+from destiny.problems.sums import Total, total
 from destiny.problems.taylor import GradientCheck, check_gradient
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 Function: TypeAlias = Callable[..., Any]
-Data: TypeAlias = Sequence[Any] | Callable[[int], Any]
 
 
 def problem(
@@ -87,73 +86,6 @@ def problem(
             raise ProblemError("mini-batches need data to draw from; found none; give data")
     check_seed(seed)
     return Functions(_pairs(value, gradient, autodiff), shape, data, agents, batch, seed)
-
-
-class Functions(Summable):
-    """A problem made of functions and data; see `problem`."""
-
-    kind: Literal["custom"] = "custom"
-
-    def __init__(
-        self,
-        pairs: Pair | Sequence[Pair],
-        shape: tuple[int, int],
-        data: Data | None,
-        agents: int | None,
-        batch: int | None,
-        seed: int,
-    ) -> None:
-        told = {
-            "functions": len(pairs) if isinstance(pairs, Sequence) else None,
-            "data": len(data) if data is not None and not callable(data) else None,
-            "agents": None if agents is None else check_size("agents", agents),
-        }
-        counts = {what: count for what, count in told.items() if count is not None}
-        if len(set(counts.values())) != 1 or 0 in counts.values():
-            found = " and ".join(f"{count} {what}" for what, count in counts.items()) or "neither"
-            raise ProblemError(
-                f"the number of agents must be told alike by lists of functions or data, or by agents; found "
-                f"{found}; give one of each per agent"
-            )
-        self._pairs, self._data = pairs, data
-        self._agents = next(iter(counts.values()))
-        self._shape = (check_size("n", shape[0]), check_p(shape[1], shape[0]))
-        self.batch, self.seed = batch, seed
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p)."""
-        return self._shape
-
-    @property
-    def agents(self) -> int:
-        """d."""
-        return self._agents
-
-    def host(self, ids: Sequence[int]) -> Loop:
-        """The objectives of the agents ``ids``; asks for their data and no others'."""
-        numbers = check_ids(ids, self.agents)
-        held = [(i, self._held(i)) for i in numbers]
-        if self.batch is None:
-            return Loop(held, self._shape)
-        return DrawnLoop(
-            [(i, Drawn.of(h, i, self.seed, self.batch, self._shape)) for i, h in held], self._shape
-        )
-
-    def describe(self) -> str:
-        """The problem in one sentence."""
-        n, p = self._shape
-        drawn = "" if self.batch is None else f", drawn in mini-batches of {self.batch}"
-        return f"Custom problem on {n} x {p} matrices: {self.agents} agents{drawn}."
-
-    def _held(self, agent: int) -> Held:
-        pair = self._pairs[agent] if isinstance(self._pairs, Sequence) else self._pairs
-        if self._data is None:
-            return Held(pair, (), {})
-        try:
-            return Held.of(pair, self._data(agent) if callable(self._data) else self._data[agent])
-        except Exception as error:
-            raise ProblemError(f"agent {agent}'s data cannot be used: {error}") from error
 
 
 def _objects(value: Any) -> bool:

@@ -62,10 +62,9 @@ class Total(Summable):
         return self.problems[0].agents
 
     @property
-    def batch(self) -> int | None:
-        """Samples in a mini-batch of the first part that has any; None means full gradients."""
-        drawn = (getattr(problem, "batch", None) for problem in self.problems)
-        return next((batch for batch in drawn if batch is not None), None)
+    def batches(self) -> list[tuple[int, int]]:
+        """(batch, seed) of every part with mini-batches."""
+        return [drawn for problem in self.problems for drawn in getattr(problem, "batches", [])]
 
     def host(self, ids: Sequence[int]) -> HostedTotal:
         """The parts of the agents ``ids``."""
