@@ -13,10 +13,11 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Quadratic, moments
 from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
 
-class PCA:
+class PCA(Summable):
     """Principal component analysis, problem (1.3) of the paper.
 
     Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is
