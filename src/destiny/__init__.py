@@ -18,6 +18,7 @@ from destiny import (
 )
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
+from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -40,6 +41,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "DestinyMomentum",
+    "Diagnosis",
     "History",
     "MismatchError",
     "MissingExtraError",
@@ -50,6 +52,7 @@ __all__ = [
     "algorithms",
     "check_gradient",
     "compare",
+    "diagnose",
     "directions",
     "engines",
     "iterate",
