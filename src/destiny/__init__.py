@@ -22,6 +22,7 @@ from destiny import (
 )
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
+from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -44,6 +45,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "DestinyMomentum",
+    "Diagnosis",
     "History",
     "MismatchError",
     "MissingExtraError",
@@ -55,6 +57,7 @@ __all__ = [
     "check_gradient",
     "compare",
     "datasets",
+    "diagnose",
     "directions",
     "engines",
     "iterate",
