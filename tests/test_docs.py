@@ -1,4 +1,4 @@
-"""Every Python block of the documentation runs, and ends well."""
+"""Every code block of the documentation runs, or says why it cannot; no link is dead; pages are current."""
 
 import importlib.util
 import re
@@ -6,24 +6,51 @@ from pathlib import Path
 
 import pytest
 
+from tests import doc_blocks
+
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 OPTIONAL = ("torch",)  # too large to ask for in every environment
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+COMMAND = re.compile(r"^\$? *(import|from|pip|destiny|mpiexec|srun|make|python) ", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=lambda p: p.name)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+def name(page):
+    return str(page.relative_to(ROOT).with_suffix(""))
+
+
+def run_by_tests(page):
+    return any(block.runs for block in doc_blocks.blocks(page))
+
+
+def script(path):
+    """A script of the documentation, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", list(filter(run_by_tests, PAGES)), ids=name)
+def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in BLOCK.findall(page.read_text()):
-        try:
-            exec(compile(block, page.name, "exec"), names)
-        except ModuleNotFoundError as error:
-            if error.name not in OPTIONAL:
-                raise
-            pytest.skip(f"the rest of {page.name} needs {error.name}, which is not installed here")
-    assert "destiny" in names
+    try:
+        doc_blocks.run(page, tmp_path)
+    except ModuleNotFoundError as error:
+        if error.name not in OPTIONAL:
+            raise
+        pytest.skip(f"the rest of {page.name} needs {error.name}, which is not installed here")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_what_is_not_run_says_why_or_is_no_code(page):
+    text = page.read_text(encoding="utf-8")
+    found = doc_blocks.blocks(page)
+    assert 2 * len(found) == len(re.findall(r"^ *```", text, re.MULTILINE)), "a block that was not understood"
+    for block in found:
+        if block.title.startswith(doc_blocks.NOT_RUN):
+            assert len(block.title) > len(doc_blocks.NOT_RUN) + 5, block.title
+        elif not block.runs:
+            assert not COMMAND.search(block.code), f"this is code, and must be run:\n{block.code}"
 
 
 def test_the_file_of_the_documentation_is_accepted(tmp_path):
@@ -38,7 +65,7 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
     assert (asked.problem.shape, asked.problem.agents, list(asked.algorithms)) == ((30, 10), 32, ["DESTINY"])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
@@ -47,7 +74,7 @@ def test_links_lead_somewhere(page):
 def test_the_method_of_contributing_passes_the_tests_it_will_be_put_under(tmp_path):
     from tests import test_methods as conformance
 
-    (code, *_) = BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text())
+    code = next(b.code for b in doc_blocks.blocks(ROOT / "CONTRIBUTING.md") if b.language == "python")
     names: dict[str, object] = {"__name__": "contributed"}
     exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
     method = names["Descent"]
@@ -69,7 +96,21 @@ def test_the_method_of_contributing_passes_the_tests_it_will_be_put_under(tmp_pa
 
 
 def test_the_page_of_methods_is_what_the_code_says():
-    spec = importlib.util.spec_from_file_location("methods_page", ROOT / "docs" / "methods.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "methods.md").read_text() == module.page(), "run python docs/methods.py"
+    written = script(ROOT / "docs" / "methods.py").page()
+    assert (ROOT / "docs" / "methods.md").read_text() == written, "run python docs/methods.py"
+
+
+def test_the_gallery_has_every_example_and_its_picture():
+    gallery = script(ROOT / "docs" / "gallery.py")
+    page = ROOT / "docs" / "gallery.md"
+    assert page.read_text() == gallery.page(), "run python docs/gallery.py"
+    for example in (ROOT / "examples").glob("*.py"):
+        assert f"examples/{example.name}" in page.read_text()
+        assert gallery.draws(example) == (gallery.THUMBNAILS / f"{example.stem}.png").exists(), example.name
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").rglob("*.png")), ids=lambda p: p.name)
+def test_pictures_are_small_and_used(picture):
+    assert picture.stat().st_size < 80_000
+    used = picture.relative_to(ROOT / "docs").as_posix()
+    assert any(used in page.read_text(encoding="utf-8") for page in PAGES)

@@ -94,6 +94,7 @@ NAMES: dict[str, Callable[[Folder], Dataset]] = {
     "cifar100": cifar100,
     "digits": lambda _: digits(),
 }
+"""Loaders by the name a data set has in experiment files."""
 
 
 def load(name: str, folder: Folder = None) -> Dataset:
