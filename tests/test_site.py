@@ -2,6 +2,7 @@
 
 import html.parser
 import importlib
+import re
 import subprocess
 import sys
 import zlib
@@ -64,6 +65,7 @@ class Loaded(html.parser.HTMLParser):
         self.found = []
 
     def handle_starttag(self, tag, attrs):
+        assert re.fullmatch("[a-z][a-z0-9-]*", tag), f"<{tag} ...> was meant as text"
         attrs = dict(attrs)
         if tag in ("script", "img", "iframe", "source", "video", "audio", "embed"):
             self.found.append(attrs.get("src"))
