@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,6 +73,14 @@ class Once:
         self.shape, self.agents = problem.shape, problem.agents
         self.kind = getattr(problem, "kind", "")
         self.hosted: dict[tuple[int, ...], Hosted] = {}
+
+    def describe(self) -> str:
+        """As the problem does."""
+        return str(self.problem.describe()) if hasattr(self.problem, "describe") else self.kind
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
+        """As the problem does."""
+        return dict(self.problem.portrait(answers)) if hasattr(self.problem, "portrait") else {}
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """As the problem does, the first time."""
