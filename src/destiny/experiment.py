@@ -50,7 +50,7 @@ LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture, if known."""
+    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture."""
 
     tables: dict[str, Any]
     problem: Problem
