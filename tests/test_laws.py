@@ -18,6 +18,18 @@ FORBIDDEN = {
     "gossip.py": {"engines", "algorithms", "problems", "networks", "run", "drive", "metrics"},
     "plots.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
     "output.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
+    "facts.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
+    "report": {
+        "engines",
+        "algorithms",
+        "problems",
+        "networks",
+        "run",
+        "drive",
+        "agents",
+        "metrics",
+        "stopping",
+    },
     "types.py": {"errors", "engines", "algorithms", "problems", "networks", "run", "stiefel"},
 }
 

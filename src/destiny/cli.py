@@ -1,10 +1,11 @@
-"""``destiny run``, ``compare``, ``doctor``, ``network``; ``agent``, ``agents``, ``certificates``."""
+"""``destiny run``, ``compare``, ``doctor``, ``network``, ``report``; ``agent(s)``, ``certificates``."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 import destiny
-from destiny import engines, experiment, figures, networks, output
+from destiny import engines, experiment, figures, networks, output, report
 from destiny import reproduce as reproduction
 from destiny.agents import commands
 from destiny.compare import reasons, table
@@ -133,6 +134,7 @@ def execute(
     if writes is not None:
         output.begin(writes, asked.tables)
     results: dict[str, Result] = {}
+    started = datetime.now(UTC)
     for label, ready in runs.items():
         results[label] = ready.go()
         if writes is not None:
@@ -142,6 +144,13 @@ def execute(
                 warn(f"{label}: {results[label].reason}{'; continue with --resume' if save else ''}")
             guard.agreed = True  # all processes leave with this code
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
+    if writes is not None and results:
+        # On MPI this process holds some agents' data only, and asks for no others' to make a picture.
+        here = isinstance(engine, engines.Local)
+        output.describe(
+            writes, asked.problem, asked.network, results, seed=asked.seed, started=started, data=here,
+            engine="one process" if here else "MPI", image=asked.image,
+        )  # fmt: skip
     if engine.leader:
         show(writes, results, skipped)
 
@@ -237,6 +246,24 @@ def reproduce(
     console.print(
         f"\nwritten to {out}; destiny report {out} makes a page of it", highlight=False, soft_wrap=True
     )
+
+
+@app.command("report")
+def make_report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results: --out of run, compare or reproduce.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The HTML file (DIR/report.html), or the folder of pictures (DIR/figures)."),
+    ] = None,
+    format: Annotated[str, typer.Option(help="html, or for papers png, pdf, svg.")] = "html",
+    open_it: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
+) -> None:
+    """Make one HTML page, or pictures for papers, from result files alone."""
+    written = report.report(folder, out, format)
+    for path in written:
+        print(f"written: {path}")
+    if open_it and format == "html":
+        typer.launch(str(written[0]))
 
 
 def warn(sentence: str) -> None:

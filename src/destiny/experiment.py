@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -51,7 +51,7 @@ LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file asks for, checked and ready to run."""
+    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture."""
 
     tables: dict[str, Any]
     problem: Problem
@@ -64,6 +64,7 @@ class Experiment:
     checkpoint: int
     threads: int | None
     mpi: dict[str, Any]
+    image: tuple[int, ...] | None = None
 
 
 class Once:
@@ -74,6 +75,14 @@ class Once:
         self.shape, self.agents = problem.shape, problem.agents
         self.kind = getattr(problem, "kind", "")
         self.hosted: dict[tuple[int, ...], Hosted] = {}
+
+    def describe(self) -> str:
+        """As the problem does."""
+        return str(self.problem.describe()) if hasattr(self.problem, "describe") else self.kind
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
+        """As the problem does."""
+        return dict(self.problem.portrait(answers)) if hasattr(self.problem, "portrait") else {}
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """As the problem does, the first time."""
@@ -110,6 +119,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         checkpoint=run.get("checkpoint", 100),
         threads=run.get("threads"),
         mpi=check(tables.get("mpi", {}), "[mpi]", MPI),
+        image=datasets.IMAGES.get(tables["problem"].get("dataset", "")),
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def _run(
     with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
         asked = experiment.make(tables, Path(), f"{figure.name} {panel.name}", data)
     output.begin(folder, tables)
+    started = datetime.now(UTC)
     results: dict[str, Result] = {}
     times: dict[str, dict[str, float]] = {}
     for label, method in asked.algorithms.items():
@@ -144,6 +146,10 @@ def _run(
         times[label] = {"running": result.seconds, "measuring": result.measuring, "all": spent}
         output.write(folder, results)
         before += _cost(panel)
+    output.describe(
+        folder, asked.problem, asked.network, results, image=asked.image, seed=seed, started=started,
+        engine="one process",
+    )  # fmt: skip
     for label in results:  # they have done their duty
         shutil.rmtree(folder / label / "checkpoints", ignore_errors=True)
     output.write_json(folder / "times.json", times)

@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from destiny.datasets import files, formats
 from destiny.errors import MissingExtraError, ProblemError, SettingsError, is_whole
 
-__all__ = ["NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
+__all__ = ["IMAGES", "NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
 
 Folder = str | Path | None
+COLOUR = (32, 32, 3)
+IMAGES: dict[str, tuple[int, ...]] = {
+    "mnist": (28, 28), "cifar10": COLOUR, "cifar100": COLOUR, "digits": (8, 8),
+}  # fmt: skip
+"""What a sample is as a picture, where it is one; see `Dataset.image`."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +62,20 @@ def cora(subset: str = "DS", features: int | None = 100, folder: Folder = None) 
 def mnist(folder: Folder = None) -> Dataset:
     """The 60,000 training images of MNIST, 28 x 28 bytes; memory-mapped unless gzipped."""
     images, labels = (formats.read_idx(path) for path in files.find("mnist", folder))
-    return Dataset("mnist", images.reshape(len(images), -1).T, np.asarray(labels), (28, 28))
+    return Dataset("mnist", images.reshape(len(images), -1).T, np.asarray(labels), IMAGES["mnist"])
 
 
 def cifar10(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-10, 3 x 32 x 32 bytes, from their five files."""
     parts = [formats.read_cifar(path, labels=1) for path in files.find("cifar10", folder)]
     images = np.concatenate([part[:, 1:] for part in parts])
-    return Dataset("cifar10", images.T, np.concatenate([part[:, 0] for part in parts]), (32, 32, 3))
+    return Dataset("cifar10", images.T, np.concatenate([part[:, 0] for part in parts]), COLOUR)
 
 
 def cifar100(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-100, 3 x 32 x 32 bytes, and their fine labels; memory-mapped."""
     rows = formats.read_cifar(files.find("cifar100", folder)[0], labels=2)
-    return Dataset("cifar100", rows[:, 2:].T, np.array(rows[:, 1]), (32, 32, 3))
+    return Dataset("cifar100", rows[:, 2:].T, np.array(rows[:, 1]), COLOUR)
 
 
 def digits() -> Dataset:
@@ -82,7 +87,7 @@ def digits() -> Dataset:
             'digits come with scikit-learn: pip install "destiny-stiefel[sklearn]"'
         ) from error
     images, labels = load_digits(return_X_y=True)
-    return Dataset("digits", np.ascontiguousarray(images).T, labels, (8, 8))
+    return Dataset("digits", np.ascontiguousarray(images).T, labels, IMAGES["digits"])
 
 
 NAMES: dict[str, Callable[[Folder], Dataset]] = {

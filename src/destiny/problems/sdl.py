@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -78,6 +78,10 @@ class SDL(Summable):
     def describe(self) -> str:
         """The problem in one sentence."""
         return f"SDL with {self._p} columns: {self._silos.describe()}."
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:  # noqa: ARG002
+        """For a report: the answers' columns are the dictionary, and the folder of results has them."""
+        return {"kind": self.kind}
 
 
 def from_data(
