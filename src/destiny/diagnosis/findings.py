@@ -51,6 +51,8 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
         yield Finding(
             "data", "ok", f"gradient {slope:.3g} at the start, curvature of the agents up to {L:.3g}"
         )
+    need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
+    yield Finding("penalty", "ok", f'beta = "auto" starts as {slope:.3g}; near the answer {need}')
     rows = seen.rows
     gone = int(np.sum(rows == 0))
     if gone:
@@ -89,7 +91,9 @@ def of_curvature(landscape: Landscape) -> Iterator[Finding]:
     """Conditioning near the answer."""
     kappa = landscape.condition
     if landscape.smallest == 0:
-        yield Finding("curvature", "problem", "f shows no positive curvature where a short descent ended")
+        yield Finding(
+            "curvature", "problem", "f is flat where a short descent ended: no X there is better than another"
+        )
         return
     level: Level = "ok" if kappa <= 100 else "look" if kappa <= 1000 else "problem"
     seen = f"{kappa:.3g}" if kappa <= 1000 else f"{kappa:.2g} or more"
@@ -128,7 +132,9 @@ def of_network(network: Topology, lambda_: float) -> Iterator[Finding]:
         text = f"it changes: a round leaves {lambda_:.3f} of a disagreement in the mean square (lambda)"
         yield Finding("network", level, text)
         return
-    text = f"lambda {lambda_:.4g}, {network.rounds_to_average()} rounds to average to 1e-6"
+    text = f"lambda {lambda_:.4g}: {network.rounds_to_average()} rounds to average to 1e-6"
+    if "diameter" in (facts := network.facts()):
+        text += f"; {facts['diameter']} links at most between two agents"
     yield Finding("network", level, text)
     if network.spectrum[0] < -0.5:
         text = (
