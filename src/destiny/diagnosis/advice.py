@@ -9,7 +9,7 @@ from typing import Any
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.mixing import Mixing, linked, reweighted
-from destiny.diagnosis.prediction import Case, Prediction, predict
+from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
 from destiny.networks import Network
 from destiny.steps import Constant, PlainBB
 from destiny.types import Topology
@@ -55,7 +55,7 @@ def advise(
 def penalty(method: Any, case: Case) -> Advice | None:
     """A beta given as a number, against its threshold and against the curvature."""
     beta, ground = getattr(method, "beta", "auto"), case.landscape
-    if isinstance(beta, str) or getattr(method, "direction", "") not in ("h", "expen"):
+    if isinstance(beta, str) or getattr(method, "direction", "") not in THRESHOLD:
         return None
     if beta <= ground.threshold:
         text = f'beta = "auto", or more than {1.2 * ground.threshold:.3g}, keeps X on the manifold'

@@ -11,10 +11,10 @@ import numpy as np
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.mixing import weak_points
-from destiny.diagnosis.prediction import Case, Prediction
+from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
 from destiny.gossip import SINGLE
 from destiny.networks import Network
-from destiny.steps import Constant, PlainBB
+from destiny.steps import FIRST, Constant, PlainBB
 from destiny.types import Topology
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
@@ -52,7 +52,8 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
             "data", "ok", f"gradient {slope:.3g} at the start, curvature of the agents up to {L:.3g}"
         )
     need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
-    yield Finding("penalty", "ok", f'beta = "auto" starts as {slope:.3g}; near the answer {need}')
+    text = f'beta = "auto" starts as {slope:.3g}, near the answer {need}; a first Barzilai-Borwein step '
+    yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
     rows = seen.rows
     gone = int(np.sum(rows == 0))
     if gone:
@@ -156,7 +157,7 @@ def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int
     """Penalty and steps of one algorithm, and whether its rounds will do."""
     beta = getattr(method, "beta", "auto")
     ground = case.landscape
-    if not isinstance(beta, str) and getattr(method, "direction", "") in ("h", "expen"):
+    if not isinstance(beta, str) and getattr(method, "direction", "") in THRESHOLD:
         if beta <= ground.threshold:
             text = (
                 f"beta = {beta:g} is below 3/2 lambda_max(sym(X^T grad f)) = {ground.threshold:.3g}: agents "
@@ -180,7 +181,8 @@ def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int
         yield Finding(label, "look", "a constant step does not follow the scale of the data")
     if not getattr(getattr(method, "about", None), "exact", True):
         yield Finding(label, "look", "it is not exact: it stalls short of the answer, or its steps vanish")
-    if told.outlook != "fine":
+    low = not isinstance(beta, str) and beta <= ground.threshold  # told above
+    if told.outlook != "fine" and not low:
         yield Finding(label, "problem" if told.outlook == "hopeless" else "look", told.why)
     elif told.rounds is not None and told.rounds > rounds:
         text = f"{rounds} rounds are allowed, about {told.rounds} will be needed"

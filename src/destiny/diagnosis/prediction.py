@@ -33,6 +33,7 @@ FACTOR = 2.0  # the range given; docs/when-it-does-not-converge.md says how ofte
 MOST = 20_000  # steps simulated: a second or so
 RESOLVED = 1000.0  # curvature ratio beyond which Lanczos has not seen the flattest directions
 STRETCHED = 50.0  # times the largest curvature along the manifold: a beta this large costs more than sqrt(k)
+THRESHOLD = ("h", "expen")  # directions whose penalty has one
 LOST = 0.92  # lambda beyond which unsafeguarded Barzilai-Borwein steps did not converge in docs/rounds.csv
 POWER = 0.62  # lambda up to which DeEPCA with one mixing converged there, mostly
 
@@ -149,6 +150,8 @@ def destiny(algorithm: Destiny, case: Case) -> Prediction:
         return Prediction.none("no prediction: the agents see no curvature")
     modes, shares = met(case.landscape)
     lambda_, rule = case.mixing.lambda_, algorithm.step_size
+    if beta <= case.landscape.threshold and algorithm.direction in THRESHOLD and not algorithm.watch:
+        return Prediction.failure(f"beta = {beta:g} is below its threshold {case.landscape.threshold:.3g}")
     if isinstance(rule, PlainBB) and lambda_ > LOST:
         return Prediction.failure(f"steps without a bound lose consensus at lambda {lambda_:.3f}")
     if isinstance(rule, Constant):
