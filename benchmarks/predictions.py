@@ -36,9 +36,9 @@ def verdict(told: Prediction, row: dict[str, str]) -> tuple[str, float]:
         return ("right: fails" if not converged else "wrong: converged"), np.nan
     ratio = int(row["rounds"]) / told.rounds
     if told.high is None:
-        return ("right: at least" if ratio >= 0.5 else "wrong: at least"), ratio
+        return ("right: at least" if ratio >= 0.5 or not converged else "wrong: at least"), ratio
     if not converged:
-        return ("right: more than allowed" if ratio < 1 else "wrong: fails"), np.nan
+        return ("right: not in the rounds allowed" if ratio < 1 else "wrong: fails"), np.nan
     return ("within 2" if 0.5 <= ratio <= 2 else "within 3" if 1 / 3 <= ratio <= 3 else "further off"), ratio
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.mixing import Mixing, linked, reweighted
-from destiny.diagnosis.prediction import Case, Prediction, predict
+from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
 from destiny.networks import Network
 from destiny.steps import Constant, PlainBB
 from destiny.types import Topology
@@ -55,7 +55,7 @@ def advise(
 def penalty(method: Any, case: Case) -> Advice | None:
     """A beta given as a number, against its threshold and against the curvature."""
     beta, ground = getattr(method, "beta", "auto"), case.landscape
-    if isinstance(beta, str) or getattr(method, "direction", "") not in ("h", "expen"):
+    if isinstance(beta, str) or getattr(method, "direction", "") not in THRESHOLD:
         return None
     if beta <= ground.threshold:
         text = f'beta = "auto", or more than {1.2 * ground.threshold:.3g}, keeps X on the manifold'
@@ -118,29 +118,24 @@ def different(method: Any, case: Case) -> Advice | None:
 
 
 def better_network(method: Any, told: Prediction, case: Case, network: Topology) -> list[Advice]:
-    """Other weights on the same links, and a few more links."""
+    """Other weights on the same links, by the simplest rule about as good as any; and a few more links."""
     if not isinstance(network, Network) or told.rounds is None or network.agents < 3:
         return []
-    offers = reweighted(network)
-    simple = min((o.lambda_ for rule, o in offers.items() if rule != "fdla"), default=network.lambda_)
-    if "fdla" in offers and offers["fdla"].lambda_ > simple - 0.01:
-        del offers["fdla"]  # it takes an optimisation, and hardly beats what has a formula
-    ranked = [
-        (f'weights = "{rule}"', offers[rule]) for rule in sorted(offers, key=lambda r: offers[r].lambda_)[:1]
-    ]
-    if (more := linked(network, LINKS)) is not None:
-        pairs = " and ".join(f"{i}-{j}" for i, j in more[0])
-        ranked.append((f"{len(more[0])} more link{'s' * (len(more[0]) > 1)} ({pairs})", more[1]))
-    found = []
-    for text, other in ranked:
+
+    def offer(words: str, other: Network) -> Advice:
         there = predict(method, replace(case, mixing=Mixing.of(other))).rounds
-        if there is not None and (saves := 1 - there / told.rounds) > WORTH:
-            text = (
-                f"{text} would lower lambda from {network.lambda_:.3f} to {other.lambda_:.3f}: about {there} "
-                f"rounds instead of {told.rounds}, {saves:.0%} fewer"
-            )
-            found.append(Advice("", saves, text))
-    return found
+        saves = 0.0 if there is None or told.rounds is None else 1 - there / told.rounds
+        numbers = f"lambda {other.lambda_:.3f} instead of {network.lambda_:.3f}, about {there} rounds"
+        return Advice("", saves, f"{words}: {numbers} instead of {told.rounds}, {saves:.0%} fewer")
+
+    best = Advice("", 0.0, "")
+    for rule, other in reweighted(network).items():  # from the simplest on
+        if (found := offer(f'weights = "{rule}"', other)).saves > best.saves + WORTH:
+            best = found
+    offers = [best]
+    if (more := linked(network, LINKS)) is not None:
+        offers.append(offer("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
+    return [found for found in offers if found.saves > WORTH]
 
 
 def allowed(method: Any, told: Prediction, case: Case, rounds: int) -> Advice | None:
@@ -160,7 +155,7 @@ def about_data(case: Case) -> Iterator[Advice]:
     """Scaling, and what no method can help."""
     kappa, rows = case.landscape.condition, case.differences.rows
     used = rows[rows > 0]
-    if not used.size or (kappa <= 100 and not case.landscape.hidden):
+    if not used.size or case.landscape.smallest == 0 or (kappa <= 100 and not case.landscape.hidden):
         return
     # Rounds of the accelerated method grow like the root of the condition.
     share = 1.0 if case.landscape.hidden else 1 - (100 / kappa) ** 0.5

@@ -11,10 +11,10 @@ import numpy as np
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.mixing import weak_points
-from destiny.diagnosis.prediction import Case, Prediction
+from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
 from destiny.gossip import SINGLE
 from destiny.networks import Network
-from destiny.steps import Constant, PlainBB
+from destiny.steps import FIRST, Constant, PlainBB
 from destiny.types import Topology
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
@@ -51,6 +51,9 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
         yield Finding(
             "data", "ok", f"gradient {slope:.3g} at the start, curvature of the agents up to {L:.3g}"
         )
+    need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
+    text = f'beta = "auto" starts as {slope:.3g}, near the answer {need}; a first Barzilai-Borwein step '
+    yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
     rows = seen.rows
     gone = int(np.sum(rows == 0))
     if gone:
@@ -89,7 +92,9 @@ def of_curvature(landscape: Landscape) -> Iterator[Finding]:
     """Conditioning near the answer."""
     kappa = landscape.condition
     if landscape.smallest == 0:
-        yield Finding("curvature", "problem", "f shows no positive curvature where a short descent ended")
+        yield Finding(
+            "curvature", "problem", "f is flat where a short descent ended: no X there is better than another"
+        )
         return
     level: Level = "ok" if kappa <= 100 else "look" if kappa <= 1000 else "problem"
     seen = f"{kappa:.3g}" if kappa <= 1000 else f"{kappa:.2g} or more"
@@ -128,7 +133,9 @@ def of_network(network: Topology, lambda_: float) -> Iterator[Finding]:
         text = f"it changes: a round leaves {lambda_:.3f} of a disagreement in the mean square (lambda)"
         yield Finding("network", level, text)
         return
-    text = f"lambda {lambda_:.4g}, {network.rounds_to_average()} rounds to average to 1e-6"
+    text = f"lambda {lambda_:.4g}: {network.rounds_to_average()} rounds to average to 1e-6"
+    if "diameter" in (facts := network.facts()):
+        text += f"; {facts['diameter']} links at most between two agents"
     yield Finding("network", level, text)
     if network.spectrum[0] < -0.5:
         text = (
@@ -150,7 +157,7 @@ def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int
     """Penalty and steps of one algorithm, and whether its rounds will do."""
     beta = getattr(method, "beta", "auto")
     ground = case.landscape
-    if not isinstance(beta, str) and getattr(method, "direction", "") in ("h", "expen"):
+    if not isinstance(beta, str) and getattr(method, "direction", "") in THRESHOLD:
         if beta <= ground.threshold:
             text = (
                 f"beta = {beta:g} is below 3/2 lambda_max(sym(X^T grad f)) = {ground.threshold:.3g}: agents "
@@ -174,7 +181,8 @@ def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int
         yield Finding(label, "look", "a constant step does not follow the scale of the data")
     if not getattr(getattr(method, "about", None), "exact", True):
         yield Finding(label, "look", "it is not exact: it stalls short of the answer, or its steps vanish")
-    if told.outlook != "fine":
+    low = not isinstance(beta, str) and beta <= ground.threshold  # told above
+    if told.outlook != "fine" and not low:
         yield Finding(label, "problem" if told.outlook == "hopeless" else "look", told.why)
     elif told.rounds is not None and told.rounds > rounds:
         text = f"{rounds} rounds are allowed, about {told.rounds} will be needed"

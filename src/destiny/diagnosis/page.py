@@ -56,16 +56,14 @@ def theory(found: Diagnosis) -> str:
     """The constants and what to make of them."""
     t = found.theory
     text = (
-        f"  C_0 {t.C_0:.2g}, M_g {t.M_g:.2g}, L_g {t.L_g:.2g}, L_f {t.L_f:.2g}, and exactly M_b {t.M_b:.2g} "
-        f"and L_b {t.L_b:.2g}, over a ball of radius {t.radius:.3g}\n"
-        f"  beta > {t.beta:.2g}, and then steps below {t.eta:.1e} ({t.binding})"
+        f"C_0 {t.C_0:.2g}, M_g {t.M_g:.2g}, L_g {t.L_g:.2g}, L_f {t.L_f:.2g}; exactly M_b {t.M_b:.2g}, "
+        f"L_b {t.L_b:.2g}\n"
+        f"over a ball of radius {t.radius:.3g}: beta > {t.beta:.2g}, then steps < {t.eta:.1e} ({t.binding})"
     )
     used = [told.step for told in found.predictions.values() if told.step]
     if used and t.eta > 0:
         times = max(used) / t.eta
-        text += (
-            f";\n  the steps taken are about {max(used):.2g}, {times:.0e} times as long: set nothing by these"
-        )
+        text += f"\nSteps taken are about {max(used):.2g}, {times:.0e} times as long: set nothing by these."
     return text
 
 

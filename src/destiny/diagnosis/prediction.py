@@ -32,6 +32,8 @@ GAIN = (
 FACTOR = 2.0  # the range given; docs/when-it-does-not-converge.md says how often it holds
 MOST = 20_000  # steps simulated: a second or so
 RESOLVED = 1000.0  # curvature ratio beyond which Lanczos has not seen the flattest directions
+STRETCHED = 50.0  # times the largest curvature along the manifold: a beta this large costs more than sqrt(k)
+THRESHOLD = ("h", "expen")  # directions whose penalty has one
 LOST = 0.92  # lambda beyond which unsafeguarded Barzilai-Borwein steps did not converge in docs/rounds.csv
 POWER = 0.62  # lambda up to which DeEPCA with one mixing converged there, mostly
 
@@ -148,6 +150,8 @@ def destiny(algorithm: Destiny, case: Case) -> Prediction:
         return Prediction.none("no prediction: the agents see no curvature")
     modes, shares = met(case.landscape)
     lambda_, rule = case.mixing.lambda_, algorithm.step_size
+    if beta <= case.landscape.threshold and algorithm.direction in THRESHOLD and not algorithm.watch:
+        return Prediction.failure(f"beta = {beta:g} is below its threshold {case.landscape.threshold:.3g}")
     if isinstance(rule, PlainBB) and lambda_ > LOST:
         return Prediction.failure(f"steps without a bound lose consensus at lambda {lambda_:.3f}")
     if isinstance(rule, Constant):
@@ -160,10 +164,26 @@ def destiny(algorithm: Destiny, case: Case) -> Prediction:
         steps = min(unit, float(np.interp(lambda_, (0, 0.4), GAIN)) * math.sqrt(unit))
         one = np.ones((1, 1, 1))
         reach = min(1.0, float(first(rule, one, lambda_ * one, one, averaged=True).bound.flat[0]))
+        if (bearable := swinging(case.mixing)) < reach:
+            if isinstance(rule, PlainBB):
+                return Prediction.failure("long steps swing along the negative eigenvalues of W")
+            # The safeguard finds out in the end, and goes on with steps of that length.
+            reach = bearable
+            steps = max(steps, unit / reach)
     else:
         return Prediction.none("no prediction for this step rule")
-    agree = agreement(lambda_, reach, 0.0, case.tolerance)
-    return told(steps, agree, 0, 1, opened(algorithm, case), reach / L, case)
+    sure = L / case.landscape.largest < STRETCHED
+    agree = max(agreement(w, reach, 0.0, case.tolerance) for w in case.mixing.spectrum or (lambda_,))
+    return told(steps, agree, 0, 1, opened(algorithm, case), reach / L, case, sure)
+
+
+def swinging(mixing: Mixing) -> float:
+    """Steps times curvature that disagreement along the lowest eigenvalue bears, less a fifth to be sure.
+
+    For w = -a and mu = 0 the roots have |z|^2 = a^2 + a e.
+    """
+    a = -mixing.spectrum[0] if mixing.spectrum is not None else 0.0
+    return 0.8 * (1 - a * a) / a if a > 0 else math.inf
 
 
 def opened(algorithm: Destiny, case: Case) -> int:
@@ -190,13 +210,14 @@ def deepca(algorithm: DeEPCA, case: Case) -> Prediction:
 
 
 def told(
-    steps: float, agree: float, travel: float, per_step: int, opening: int, step: float | None, case: Case
-) -> Prediction:
+    steps: float, agree: float, travel: float, per_step: int, opening: int, step: float | None, case: Case,
+    sure: bool = True,
+) -> Prediction:  # fmt: skip
     """Steps as rounds with a range, and what decides."""
     if not math.isfinite(agree):
         return Prediction.failure("disagreement does not die out with steps this long")
     middle = opening + per_step * (travel + max(steps, agree))
-    sure = case.landscape.condition <= RESOLVED and steps < MOST
+    sure = sure and case.landscape.condition <= RESOLVED and steps < MOST
     rounds = f"{per_step} rounds" if per_step > 1 else "one round"
     return Prediction(
         rounds=math.ceil(middle),
@@ -254,7 +275,7 @@ def agreement(lambda_: float, e: float, mu: float, tolerance: float) -> float:
 
     The slowest root over curvatures up to e, of the polynomial in docs/acceleration.md.
     """
-    if lambda_ <= 0:
+    if lambda_ == 0:
         return 0.0
     slowest = max(root(lambda_, e * share, mu) for share in (1.0, 0.5, 0.2, 0.1, 0.03))
     return math.log(tolerance) / math.log(slowest) if slowest < 1 else math.inf
