@@ -9,7 +9,7 @@ from destiny.errors import ProblemError
 from destiny.problems.batches import Drawn, DrawnLoop
 from destiny.problems.checks import check_ids, check_p, check_size
 from destiny.problems.held import Held, Pair
-from destiny.problems.separable import Loop
+from destiny.problems.separable import Loop, naming
 from destiny.problems.sums import Summable
 
 Data: TypeAlias = Sequence[Any] | Callable[[int], Any]
@@ -77,7 +77,5 @@ class Functions(Summable):
         pair = self._pairs[agent] if isinstance(self._pairs, Sequence) else self._pairs
         if self._data is None:
             return Held(pair, (), {})
-        try:
+        with naming(f"agent {agent}'s data", f"raised on loading agent {agent}'s data"):
             return Held.of(pair, self._data(agent) if callable(self._data) else self._data[agent])
-        except Exception as error:
-            raise ProblemError(f"agent {agent}'s data cannot be used: {error}") from error
