@@ -99,6 +99,15 @@ def test_all_ways_to_give_the_same_problem_give_the_same_bits():
     assert {way.agents for way in ways} == {D}
 
 
+def test_a_wrong_gradient_is_found_at_its_agent(rng):
+    X = rng.standard_normal((N, P)) / 3
+    assert destiny.check_gradient(make(), X)
+    wrong = make(gradient=lambda X, A, b: gradient(X, A, b) * (1 + (len(A) == 26) / 1000))
+    check = destiny.check_gradient(wrong, X)
+    assert not check
+    assert check.message.startswith("agent 2: gradient and value disagree")
+
+
 def test_a_function_for_all_needs_no_data():
     problem = custom.problem(lambda X: np.sum(X**4), lambda X: 4 * X**3, shape=(N, P), agents=3)
     np.testing.assert_array_equal(problem.host([2]).gradient(stack(agents=1)), 4 * stack(agents=1) ** 3)
@@ -138,6 +147,7 @@ def changes(X, A, b):
         ({"value": [value] * 3, "gradient": [gradient] * 4}, "as many gradients as values; found 4 and 3"),
         ({"value": [value, 3]}, "agent 1's value must be a function; found int"),
         ({"gradient": "cosh"}, "gradient must be a function or a list of them; found str"),
+        ({"shape": 6}, r"shape must be \(n, p\), the shape of X; found 6"),
         ({"shape": (2, 3)}, "p must lie between 1 and the number of features n = 2; found 3"),
         ({"batch": 0}, "batch must be a whole number of at least 1; found 0"),
         ({"batch": 3, "data": None, "agents": 2}, "mini-batches need data to draw from"),

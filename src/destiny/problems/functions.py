@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from destiny.errors import ProblemError
 from destiny.problems.batches import Drawn, DrawnLoop
 from destiny.problems.checks import check_ids, check_p, check_size
@@ -44,6 +46,10 @@ class Functions(Summable):
             )
         self._pairs, self._data = pairs, data
         self._agents = next(iter(counts.values()))
+        if np.shape(shape) != (2,):
+            raise ProblemError(
+                f"shape must be (n, p), the shape of X; found {shape!r}; give two whole numbers"
+            )
         self._shape = (check_size("n", shape[0]), check_p(shape[1], shape[0]))
         self.batches = [] if batch is None else [(batch, seed)]
         """(batch, seed) of its mini-batches, if any."""
