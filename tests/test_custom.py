@@ -9,7 +9,7 @@ from destiny.errors import CheckpointError, MismatchError, ProblemError
 from destiny.problems import OLSR, PCA, SDL, custom
 from destiny.problems.batches import draw
 from destiny.steps import BB, Constant, Diminishing
-from tests.conftest import agents_of
+from tests.conftest import agents_of, small_problem
 
 N, P, D = 6, 2, 4
 STOCHASTIC = [DRSGD(), DPRGD(), DGD(step_size=Diminishing()), DRSGD(step_size=Constant(0.01))]
@@ -333,6 +333,23 @@ def test_a_stochastic_run_is_a_function_of_its_seed(method, tmp_path):
     assert (resumed.agents == whole.agents).all()
     with pytest.raises(CheckpointError, match=r"its mini-batches .* is \[\[4, 0\]\], this run's"):
         run(seed=1, checkpoint=tmp_path, resume=True)
+
+
+ANY_F = [m for m in METHODS if m.about.problem is None and not m.about.alone]
+
+
+@pytest.mark.parametrize("method", ANY_F, ids=lambda m: m.kind)
+def test_stochastic_methods_and_no_others_name_their_steps(method, monkeypatch):
+    problem = small_problem("pca")
+    hosted = agents_of(problem, destiny.networks.complete(6))
+    named, ask = [], hosted.gradient
+    monkeypatch.setattr(hosted, "gradient", lambda X, step=None: named.append(step) or ask(X))
+    X = np.broadcast_to(destiny.stiefel.random_point(*problem.shape), (6, *problem.shape)).copy()
+    state = method().init(X, hosted)
+    assert set(named) <= {None}
+    for _ in range(3):
+        state = method().step(state, hosted)
+    assert [step for step in named if step is not None] == [1, 2, 3] * method.about.stochastic
 
 
 def test_a_sum_draws_from_the_parts_that_have_batches():
