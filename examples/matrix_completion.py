@@ -59,7 +59,7 @@ def main(path=None):
     problem = destiny.problems.custom.problem(value, gradient, data=data, shape=(FILMS, TASTES))
     network = destiny.networks.erdos_renyi(AGENTS, prob=0.4, seed=0)
     start = destiny.stiefel.random_point(FILMS, TASTES, seed=1)
-    check = destiny.check_gradient(problem.host([0]), start[None])
+    check = destiny.check_gradient(problem, start)
     print(check)
     result = destiny.solve(problem, network, start=start, tolerance=1e-6)
     print(result)

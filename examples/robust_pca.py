@@ -65,7 +65,7 @@ def main(path=None):
     network = destiny.networks.grid(2, 4)
     plain = destiny.solve(destiny.problems.PCA([A.T for A in silos], p=P), network)
     robust = destiny.problems.custom.problem(value, gradient, data=silos, shape=(N, P))
-    check = destiny.check_gradient(robust.host([0]), plain.X[None])
+    check = destiny.check_gradient(robust, plain.X)
     print(check)
     result = destiny.solve(robust, network, start=plain.X)
     print(result)

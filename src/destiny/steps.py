@@ -197,7 +197,8 @@ class Lipschitz:
     def update(self, pace: Pace, move: Move) -> Pace:
         """Never longer than before, nor than the bound / L."""
         curvature = np.maximum(pace.curvature, secants(move.S, move.dH)[0])
-        return replace(pace, eta=within(pace.eta, pace.bound, curvature), curvature=curvature)
+        eta = within(pace.eta, pace.bound, curvature)
+        return replace(pace, eta=eta, curvature=curvature, count=pace.count + 1)
 
     steeper = unmoved
 
@@ -251,7 +252,7 @@ class PlainBB:
     def update(self, pace: Pace, move: Move) -> Pace:
         """The formula, wherever it is a number."""
         eta = barzilai_borwein(move)
-        return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta))
+        return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta), count=pace.count + 1)
 
     steeper = unmoved
 

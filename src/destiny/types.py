@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ class Hosted(Protocol):
         """Euclidean gradients at X_i, ``(agents, n, p) -> (agents, n, p)``."""
 
 
+@runtime_checkable
 class Problem(Protocol):
     """d private objectives on n x p matrices."""
 

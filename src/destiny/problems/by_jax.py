@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from destiny.errors import MissingExtraError, ProblemError
+from destiny.errors import MissingExtraError
 from destiny.problems.held import Pair
-from destiny.problems.separable import require_scalar
+from destiny.problems.separable import Unnamed, require_scalar
 from destiny.types import Array
 
 
@@ -38,8 +38,8 @@ def pair(function: Callable[..., Any]) -> Pair:
     def convert(leaf: Any) -> Any:
         array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
         if array.dtype.kind not in "biufc":
-            raise ProblemError(
-                f'data for autodiff="jax" must be numbers, or tuples, lists and dicts of arrays; found '
+            raise Unnamed(
+                f'must be arrays, or tuples, lists and dicts of them, for autodiff="jax"; found '
                 f"{type(leaf).__name__}; let the function refer to anything else"
             )
         with _float64(jax):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from destiny.errors import ProblemError
 from destiny.problems.batches import Drawn, DrawnLoop
 from destiny.problems.checks import check_ids, check_p, check_size
 from destiny.problems.held import Held, Pair
-from destiny.problems.separable import Loop
+from destiny.problems.separable import Loop, naming
 from destiny.problems.sums import Summable
 
 Data: TypeAlias = Sequence[Any] | Callable[[int], Any]
@@ -44,6 +46,10 @@ class Functions(Summable):
             )
         self._pairs, self._data = pairs, data
         self._agents = next(iter(counts.values()))
+        if np.shape(shape) != (2,):
+            raise ProblemError(
+                f"shape must be (n, p), the shape of X; found {shape!r}; give two whole numbers"
+            )
         self._shape = (check_size("n", shape[0]), check_p(shape[1], shape[0]))
         self.batches = [] if batch is None else [(batch, seed)]
         """(batch, seed) of its mini-batches, if any."""
@@ -77,7 +83,5 @@ class Functions(Summable):
         pair = self._pairs[agent] if isinstance(self._pairs, Sequence) else self._pairs
         if self._data is None:
             return Held(pair, (), {})
-        try:
+        with naming(f"agent {agent}'s data", f"raised on loading agent {agent}'s data"):
             return Held.of(pair, self._data(agent) if callable(self._data) else self._data[agent])
-        except Exception as error:
-            raise ProblemError(f"agent {agent}'s data cannot be used: {error}") from error

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 
-from destiny.errors import DestinyError, ProblemError
+from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_real, check_stack
 from destiny.problems.sums import Summable
 from destiny.types import Array, Objective
 
 
 class Unnamed(ProblemError):
-    """What is wrong with a value, found where the agent's name is not known; `Loop` puts it in front."""
+    """What is wrong with a value or data, found where the agent is not known; `naming` puts it in front."""
 
 
 class Separable(Summable):
@@ -96,21 +97,22 @@ class Loop:
         out = np.empty((len(X), *shape))
         for place, (agent, objective) in enumerate(self._objectives):
             name = f"agent {agent}'s {what}"
-            try:
+            with naming(f"agent {agent}'s value", f"raised by {name}"):
                 found = ask(objective, X[place])
-            except Unnamed as error:
-                raise ProblemError(f"agent {agent}'s value {error}") from error.__cause__
-            except DestinyError:
-                raise
-            except Exception as error:
-                raise ProblemError(f"{name} failed with {_sentence(error)}; mend the function") from error
             out[place] = check_real(found, shape, name)
         return out
 
 
-def _sentence(error: Exception) -> str:
-    """The kind of an error and the first line of its text."""
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+@contextmanager
+def naming(subject: str, note: str) -> Iterator[None]:
+    """Put a name to what goes wrong: in front of our own sentences, below the errors of a user's function."""
+    try:
+        yield
+    except Unnamed as error:
+        raise ProblemError(f"{subject} {error}") from None
+    except Exception as error:
+        error.add_note(note)
+        raise
 
 
 def require_scalar(found: Any) -> None:
