@@ -11,7 +11,7 @@ from tests import doc_blocks
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 OPTIONAL = ("torch",)  # too large to ask for in every environment
-COMMAND = re.compile(r"^\$? *(import|from|pip|destiny|mpiexec|srun|make|python) ", re.MULTILINE)
+COMMAND = re.compile(r"^\$? *(import|from|pip|mpiexec|srun|make|python|destiny [a-z]+) \S", re.MULTILINE)
 
 
 def name(page):
