@@ -144,7 +144,8 @@ def test_nothing_sticks_out_on_a_phone(visit, folder):
     page = visit(folder, PHONE, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     small = page.evaluate("""() => [...document.querySelectorAll("main *")].filter((e) =>
-        e.childElementCount === 0 && e.textContent.trim() && !e.closest("svg") && parseFloat(getComputedStyle(e).fontSize) < 12)
+        e.childElementCount === 0 && e.textContent.trim() && !e.closest("svg")
+        && parseFloat(getComputedStyle(e).fontSize) < 12)
         .map((e) => e.textContent)""")
     assert small == []
     assert page.eval_on_selector("#chart-0", "(d) => d._fullLayout.dragmode") is False  # a finger scrolls
@@ -156,7 +157,8 @@ def test_curves_are_seen(visit, scheme):
 
     page = visit("figure3")
     page.emulate_media(color_scheme=scheme)
-    page.wait_for_timeout(100)  # until the page has heard of it
+    page.wait_for_function("""() => document.querySelector("#chart-0").layout.font.color
+        === getComputedStyle(document.documentElement).getPropertyValue("--quiet").trim()""")
     image = imread(io.BytesIO(page.locator("#chart-0").screenshot()))[..., :3]
     for name in ("--paper", "--c0", "--c1"):
         style = f"getComputedStyle(document.documentElement).getPropertyValue('{name}').trim()"
