@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -16,5 +17,14 @@ def find() -> str | None:
     return os.environ.get("DESTINY_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
+def works(path: str) -> bool:
+    """Whether it starts: some systems have a stand-in that only says how to install the real one."""
+    try:
+        return subprocess.run([path, "--version"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 if __name__ == "__main__":
-    sys.exit(0 if find() else 1)
+    found = find()
+    sys.exit(0 if found and works(found) else 1)

@@ -449,6 +449,7 @@ def test_the_folder_holds_what_is_promised_and_nothing_else(run, tmp_path):
     held = snapshot(tmp_path / "new" / "deep" / "out")
     saved = {f"DESTINY/checkpoints/checkpoint-{step:09d}.npz" for step in (20, 40)}
     promised = {"summary.json", "experiment.json", "convergence.png"}
+    promised |= {"network.json", "about.json", "extras.json"}
     promised |= {"DESTINY/history.csv", "DESTINY/solution.npz"}
     assert set(held) == promised | saved
     assert held["convergence.png"].startswith(b"\x89PNG\r\n\x1a\n")

@@ -157,7 +157,8 @@ def test_curves_are_seen(visit, scheme):
 
     page = visit("figure3")
     page.emulate_media(color_scheme=scheme)
-    page.wait_for_timeout(100)  # until the page has heard of it
+    page.wait_for_function("""() => document.querySelector("#chart-0").layout.font.color
+        === getComputedStyle(document.documentElement).getPropertyValue("--quiet").trim()""")
     image = imread(io.BytesIO(page.locator("#chart-0").screenshot()))[..., :3]
     for name in ("--paper", "--c0", "--c1"):
         style = f"getComputedStyle(document.documentElement).getPropertyValue('{name}').trim()"

@@ -21,7 +21,7 @@ from destiny.result import Result
 from destiny.types import Problem, Topology
 
 DESCRIBED = ("network.json", "about.json", "extras.json")  # what `describe` writes
-FILES = ("summary.json", "convergence.png", "experiment.json", "report.html", *DESCRIBED)
+FILES = ("summary.json", "convergence.png", "experiment.json", *DESCRIBED)
 FREE = ("stop", "run", "mpi")  # what may change between a run and its continuation
 
 

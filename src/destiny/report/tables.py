@@ -80,9 +80,8 @@ def claims(figure: Figure) -> Html | None:
         return None
     rows = []
     for claim in figure.claims:
-        holds = claim.get("holds")
-        mark, word = HOLDS[holds if isinstance(holds, bool) else None]
-        verdict = tag(
+        mark, word = verdict(claim)
+        told = tag(
             "span",
             tag("span", mark, aria_hidden="true"),
             " ",
@@ -92,7 +91,7 @@ def claims(figure: Figure) -> Html | None:
         panels = claim.get("panels") or []
         named = {panel.name: panel.title for panel in figure.panels}
         where = ", ".join(str(named.get(p, p)) for p in panels) if isinstance(panels, list) else str(panels)
-        rows.append([str(claim.get("claim", "")), verdict, str(claim.get("measured", "")), where or "all"])
+        rows.append([str(claim.get("claim", "")), told, str(claim.get("measured", "")), where or "all"])
     return table(
         "Claims held against what was measured",
         ["claim", "verdict", "measured", "panels"],
@@ -101,15 +100,22 @@ def claims(figure: Figure) -> Html | None:
     )
 
 
+def verdict(claim: dict[str, Any]) -> tuple[str, str]:
+    """A sign and words; only true and false decide."""
+    holds = claim.get("holds")
+    return HOLDS[holds if isinstance(holds, bool) else None]
+
+
 def tally(figure: Figure) -> str:
-    """Claims in a few words."""
-    count = Counter(HOLDS[c["holds"] if isinstance(c.get("holds"), bool) else None][1] for c in figure.claims)
-    words_ = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
-    return ", ".join(
-        f"{count[word]} of {len(figure.claims)} claims {plural}"
-        for word, plural in words_.items()
-        if count[word]
-    )
+    """How the claims fare, in a few words."""
+    if not figure.claims:
+        return ""
+    count = Counter(verdict(claim)[1] for claim in figure.claims)
+    plural = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
+    told = [
+        f"{count[word]} {word if count[word] == 1 else many}" for word, many in plural.items() if count[word]
+    ]
+    return f"Claims: {', '.join(told)}"
 
 
 def settings(tables: dict[str, Any]) -> Html | None:

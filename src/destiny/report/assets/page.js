@@ -38,11 +38,11 @@
   const unit = (chart) => (chart.xtitle ? chart.xtitle : axis === "round" ? chart.unit : data.axes[axis]);
   const over = (chart) => (chart.xtitle || (axis === "round" && chart.unit === "steps" ? "steps" : data.axes[axis]));
 
-  // Powers of ten, or where there are hardly two of them 1, 2, 5 in full.
+  // Powers of ten, or where there are few of them 1, 2, 5 in full.
   function ticks(chart) {
     const values = chart.traces.flatMap((t) => t.y).filter((v) => v > 0);
     const span = Math.log10(Math.max(...values) / Math.min(...values));
-    return span > 1.5 ? { nticks: 7 } : { dtick: "D2", tickformat: "~g" };
+    return span > 3 ? { nticks: 7 } : { dtick: "D2", tickformat: "~g" };
   }
 
   function layout(chart, size) {

@@ -1,0 +1,32 @@
+"""What the pictures of the documentation share."""
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from destiny.plots import COLOURS
+
+IMAGES = Path(__file__).parent / "images"
+BLUE, RED, GREEN, PINK, ORANGE, *_ = COLOURS
+
+
+def small(path: Path) -> None:
+    """At most 1100 x 1200 points, each colour one of 128: a fifth of the bytes."""
+    picture = Image.open(path).convert("RGB")
+    picture.thumbnail((1100, 1200))
+    picture.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def save(figure: Figure, name: str) -> None:
+    """Write a figure as docs/images/NAME.png."""
+    figure.savefig(IMAGES / f"{name}.png", dpi=110)
+
+
+def tidy(axes, title: str, x: str, y: str = "") -> None:
+    """What all panels share."""
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(True, which="major", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
