@@ -159,7 +159,7 @@ class Decentralized:
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
         mine = self._table(X, y, True, 0)
         names = getattr(self, "feature_names_in_", np.empty(0))
-        facts = {"features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
+        facts = {"number of features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
         engine.same({"estimator": type(self).__name__, **facts, "sparse rows": issparse(mine[0])})
         return self._gathered({rank: mine}, engine, ranks)
 
