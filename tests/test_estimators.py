@@ -1,7 +1,9 @@
 """Estimators against scikit-learn's own on pooled rows, against planted answers, and when it goes wrong."""
 
+import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -144,6 +146,26 @@ def test_too_few_rounds_are_told_with_the_reason(X):
         found = DecentralizedPCA(2, max_rounds=30, random_state=0).fit(X)
     assert told[0].filename == __file__
     assert not found.converged_
+
+
+@dataclass(frozen=True)
+class Interrupted(destiny.DestinyMomentum):
+    """Somebody presses Ctrl-C while it runs."""
+
+    def init(self, X, agents):
+        signal.raise_signal(signal.SIGINT)
+        return super().init(X, agents)
+
+
+def test_ctrl_c_reaches_the_caller(X):
+    with pytest.raises(KeyboardInterrupt):
+        DecentralizedPCA(2, method=Interrupted(), random_state=0).fit(X)
+
+
+def test_a_method_that_diverges_is_an_error(X):
+    wild = destiny.Destiny(1e9, destiny.steps.Constant(10.0))
+    with pytest.raises(destiny.DestinyError, match="found no answer: diverged"):
+        DecentralizedPCA(2, method=wild, random_state=0).fit(X)
 
 
 REFUSED = {

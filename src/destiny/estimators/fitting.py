@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class Party:
             # By themselves, from what each of them sees, if the method can.
             decentralised=method is None or hasattr(method, "residual"),
         )  # fmt: skip
+        if result.interrupted is not None:  # the run kept it back: whoever called fit is to have it
+            signal.raise_signal(signal.Signals[result.interrupted])
         if not np.isfinite(result.X).all():
             raise DestinyError(f"the agents found no answer: {result.reason}")
         copies = dict(zip(self.rows, result.state.X, strict=True))
