@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from destiny.errors import ProblemError
 from destiny.estimators.fitting import Decentralized, Party
 from destiny.problems import SDL
 from destiny.types import Algorithm, Array, Topology
@@ -48,7 +49,7 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         n_agents: int = 8,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | None = None,
-        tol: float = 1e-8,
+        tol: float = 1e-6,
         max_rounds: int = 10_000,
         random_state: Any = None,
     ) -> None:
@@ -92,6 +93,8 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
             return np.append(np.sum((rows @ found.own[i]) ** 4, axis=0), len(rows))
 
         *sums, share = party.average(moments).told
+        if share == 0:
+            raise ProblemError("a dictionary is learnt from rows; found none at any agent")
         order = np.argsort(sums)[::-1]
         components = svd_flip(None, found.told.T[order], u_based_decision=False)[1]
         self.components_ = components.astype(party.dtype)

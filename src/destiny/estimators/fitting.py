@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class Party:
             # By themselves, from what each of them sees, if the method can.
             decentralised=method is None or hasattr(method, "residual"),
         )  # fmt: skip
+        if result.interrupted is not None:  # the run kept it back: whoever called fit is to have it
+            signal.raise_signal(signal.Signals[result.interrupted])
         if not np.isfinite(result.X).all():
             raise DestinyError(f"the agents found no answer: {result.reason}")
         copies = dict(zip(self.rows, result.state.X, strict=True))
@@ -159,7 +162,7 @@ class Decentralized:
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
         mine = self._table(X, y, True, 0)
         names = getattr(self, "feature_names_in_", np.empty(0))
-        facts = {"features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
+        facts = {"number of features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
         engine.same({"estimator": type(self).__name__, **facts, "sparse rows": issparse(mine[0])})
         return self._gathered({rank: mine}, engine, ranks)
 

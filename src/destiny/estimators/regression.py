@@ -67,7 +67,7 @@ class OrthogonalRegression(
         n_agents: int = 8,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | None = None,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         max_rounds: int = 10_000,
         random_state: Any = None,
     ) -> None:
