@@ -27,10 +27,12 @@ Scripts that run as they are, offline, in seconds; the two demonstrations at the
 def told(example: Path) -> tuple[str, str]:
     """Title, and the whole sentences of the first paragraph: the last one may lead to a formula."""
     doc = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
-    title, _, rest = doc.partition("\n")
-    text = " ".join(rest.strip().split("\n\n")[0].split())
+    title, *paragraphs = doc.split("\n\n")
+    text = next((" ".join(part.split()) for part in paragraphs if part[:1].isupper()), "")  # commands are not
     whole, _, _ = text.rpartition(". ")
-    return title.rstrip("."), text if text.endswith(".") else f"{whole or text.rstrip(',')}."
+    if text and not text.endswith("."):
+        text = f"{whole or text.rstrip(',')}."
+    return " ".join(title.split()).rstrip("."), text
 
 
 def draws(example: Path) -> bool:
