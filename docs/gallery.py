@@ -19,7 +19,7 @@ INTRO = """<!-- Written by docs/gallery.py, which runs the examples. Do not edit
 
 # Examples
 
-Scripts that run as they are, offline, in seconds; the two demonstrations at the end take a minute or so. They are in the folder
+Scripts that run as they are, offline, in seconds; the two demonstrations take a minute or so. They are in the folder
 `examples` of the repository. Most end in asserts that hold the answer against one found another way.
 """
 
