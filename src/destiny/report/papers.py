@@ -18,6 +18,7 @@ from destiny.report.figures import Figure, Panel
 from destiny.report.folder import attempt
 
 FORMATS = ("png", "pdf", "svg")
+"""Suffixes of the pictures a report can be drawn as."""
 LINES = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
 MARKS = ("o", "s", "D", "^", "P", "X", "*")
 FONTS: Any = {
