@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -109,12 +110,14 @@ class Drive:
     def __init__(
         self, algorithm: Algorithm[Any], network: Topology, X: Array, *,
         every: int, folder: Path | None, save_every: int, agree: float | None, rules: list[Rule],
+        batches: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
         for name, value in (("every", every), ("checkpoint_every", save_every)):
             if not is_whole(value) or value < 0:
                 raise SettingsError(f"{name} must be a whole number >= 0; found {value!r}")
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
+        self.batches = list(batches)
         self.rules, self.agreement = rules, Agreement(algorithm, network, agree)
         # Rules that look at what is equal in all processes decide alike; for others the leader decides.
         self.alike = all(type(rule) in ALIKE for rule in rules)
@@ -222,6 +225,7 @@ class Drive:
             "shape": list(self.X.shape),
             "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
             "settings": self.settings,
+            **({"mini-batches (size, seed)": self.batches} if self.batches else {}),
         }
 
     def save(self, moment: Moment) -> None:
