@@ -150,6 +150,13 @@ def test_predicted_rounds_are_within_a_factor_of_three_of_measured_ones(name):
         assert told.rounds / 3 < result.rounds < 3 * told.rounds, (method.kind, told, result.rounds)
 
 
+def test_a_condition_beyond_what_lanczos_resolves_gives_a_lower_bound():
+    silos = [np.diag(10.0 ** -np.linspace(0, 3, 30)) @ np.eye(30)] * 3
+    told = predict(DestinyMomentum(), case(problems.PCA(silos, 28), networks.complete(3)))
+    assert told.high is None
+    assert f"{told.rounds} rounds or more" in str(told)
+
+
 def test_a_looser_tolerance_takes_as_much_less_as_predicted():
     problem, network = pca(12), networks.ring(12)
     ratios = [

@@ -161,8 +161,6 @@ def about_data(case: Case) -> Iterator[Advice]:
     share = 1.0 if case.landscape.hidden else 1 - (100 / kappa) ** 0.5
     if used.max() > 1000 * used.min():
         yield Advice("", share, "centre the features and divide each by its standard deviation")
-    if (rows == 0).any():
-        yield Advice("", share / 2, "leave out the features that never occur")
     if kappa > 1000:
         yield Advice(
             "", share / 2,

@@ -94,8 +94,9 @@ class Prediction:
     def __str__(self) -> str:
         if self.rounds is None:
             return self.why
-        span = f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
-        return f"about {self.rounds} rounds ({span}); {self.why}"
+        if self.high is None:
+            return f"{self.rounds} rounds or more; {self.why}"
+        return f"about {self.rounds} rounds ({self.low} to {self.high}); {self.why}"
 
 
 def predict(algorithm: Any, case: Case) -> Prediction:
