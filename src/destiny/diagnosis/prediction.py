@@ -18,7 +18,7 @@ import numpy as np
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import Mixing
+from destiny.diagnosis.mixing import Mixing, shown
 from destiny.gossip import UNKNOWN, contraction
 from destiny.steps import BB, Constant, PlainBB, first
 from destiny.types import Array
@@ -154,7 +154,7 @@ def destiny(algorithm: Destiny, case: Case) -> Prediction:
     if beta <= case.landscape.threshold and algorithm.direction in THRESHOLD and not algorithm.watch:
         return Prediction.failure(f"beta = {beta:g} is below its threshold {case.landscape.threshold:.3g}")
     if isinstance(rule, PlainBB) and lambda_ > LOST:
-        return Prediction.failure(f"steps without a bound lose consensus at lambda {lambda_:.3f}")
+        return Prediction.failure(f"steps without a bound lose consensus at lambda {shown(lambda_)}")
     if isinstance(rule, Constant):
         reach = rule.eta * L
         if reach > 2:
