@@ -11,7 +11,8 @@ from destiny import cli, networks, problems
 from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis import landscape, mixing, theory
 from destiny.diagnosis.differences import Differences
-from destiny.diagnosis.prediction import Case, agreement, descent, heavy_ball, predict
+from destiny.diagnosis.prediction import Case, predict
+from destiny.diagnosis.simulation import agreement, descent, heavy_ball
 from destiny.steps import Constant, PlainBB
 from destiny.stiefel import norm, random_point, tangent, transpose
 

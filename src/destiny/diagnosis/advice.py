@@ -87,7 +87,11 @@ def other_method(method: Any, told: Prediction, case: Case, kind: str) -> Advice
         Destiny(),
         *([DeEPCA()] if kind == "pca" and case.differences.agents > 1 else []),
     ]
-    found = {m.kind: p.rounds for m in others if (p := predict(m, case)).rounds and m.kind != method.kind}
+    found = {
+        m.kind: p.rounds
+        for m in others
+        if (p := predict(m, case)).rounds and m.kind != getattr(method, "kind", "")
+    }
     if not found:
         return None
     best = min(found, key=lambda name: found[name] or 0)
