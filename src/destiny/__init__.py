@@ -19,6 +19,7 @@ from destiny import (
 )
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
+from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -41,6 +42,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "DestinyMomentum",
+    "Diagnosis",
     "History",
     "MismatchError",
     "MissingExtraError",
@@ -52,6 +54,7 @@ __all__ = [
     "check_gradient",
     "compare",
     "datasets",
+    "diagnose",
     "directions",
     "engines",
     "iterate",

@@ -1,4 +1,4 @@
-"""The command line: ``destiny run``, ``compare``, ``network``, ``report``; ``agent(s)``, ``certificates``."""
+"""The command line: one function per command, most of them thin."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from destiny import engines, experiment, figures, networks, output, report
 from destiny import reproduce as reproduction
 from destiny.agents import commands
 from destiny.compare import reasons, table
+from destiny.diagnosis import diagnose, page
 from destiny.engines.mpi import DEADLINE
 from destiny.engines.mpi_guard import guard
 from destiny.errors import DestinyError, MismatchError, SettingsError
@@ -163,6 +164,25 @@ def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) 
     console.print(table(results, skipped))
     for line in reasons(results, skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def doctor(
+    file: FILE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Look at an experiment without running it: predict its rounds, say what would help."""
+    with threadpool_limits(1), Console(stderr=True).status("reading") as status:
+        asked = experiment.read(file)
+        stop = {key: value for key, value in asked.stop.items() if key in ("rounds", "tolerance")}
+        found = diagnose(
+            asked.problem, asked.network, asked.algorithms, start=asked.start, seed=asked.seed, **stop,
+            tell=status.update,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        page.show(found, Console()) if sys.stdout.isatty() else print(page.plain(found, width=1000))
 
 
 @app.command()
