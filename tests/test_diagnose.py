@@ -11,7 +11,8 @@ from destiny import cli, networks, problems
 from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis import landscape, mixing, theory
 from destiny.diagnosis.differences import Differences
-from destiny.diagnosis.prediction import Case, agreement, descent, heavy_ball, predict
+from destiny.diagnosis.prediction import Case, predict
+from destiny.diagnosis.simulation import agreement, descent, heavy_ball
 from destiny.steps import Constant, PlainBB
 from destiny.stiefel import norm, random_point, tangent, transpose
 
@@ -148,6 +149,13 @@ def test_predicted_rounds_are_within_a_factor_of_three_of_measured_ones(name):
         result = destiny.solve(problem, network, method, rounds=5000, every=10)
         assert result.converged
         assert told.rounds / 3 < result.rounds < 3 * told.rounds, (method.kind, told, result.rounds)
+
+
+def test_a_condition_beyond_what_lanczos_resolves_gives_a_lower_bound():
+    silos = [np.diag(10.0 ** -np.linspace(0, 3, 30)) @ np.eye(30)] * 3
+    told = predict(DestinyMomentum(), case(problems.PCA(silos, 28), networks.complete(3)))
+    assert told.high is None
+    assert f"{told.rounds} rounds or more" in str(told)
 
 
 def test_a_looser_tolerance_takes_as_much_less_as_predicted():

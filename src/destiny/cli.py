@@ -1,4 +1,4 @@
-"""``destiny run``, ``compare``, ``doctor``, ``network``, ``report``; ``agent(s)``, ``certificates``."""
+"""The command line: one function per command, most of them thin."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.findings import STIFF
-from destiny.diagnosis.mixing import Mixing, linked, reweighted
+from destiny.diagnosis.mixing import Mixing, linked, reweighted, shown
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
 from destiny.networks import Network
 from destiny.steps import Constant, PlainBB
@@ -87,7 +87,11 @@ def other_method(method: Any, told: Prediction, case: Case, kind: str) -> Advice
         Destiny(),
         *([DeEPCA()] if kind == "pca" and case.differences.agents > 1 else []),
     ]
-    found = {m.kind: p.rounds for m in others if (p := predict(m, case)).rounds and m.kind != method.kind}
+    found = {
+        m.kind: p.rounds
+        for m in others
+        if (p := predict(m, case)).rounds and m.kind != getattr(method, "kind", "")
+    }
     if not found:
         return None
     best = min(found, key=lambda name: found[name] or 0)
@@ -125,7 +129,7 @@ def better_network(method: Any, told: Prediction, case: Case, network: Topology)
     def offer(words: str, other: Network) -> Advice:
         there = predict(method, replace(case, mixing=Mixing.of(other))).rounds
         saves = 0.0 if there is None or told.rounds is None else 1 - there / told.rounds
-        numbers = f"lambda {other.lambda_:.3f} instead of {network.lambda_:.3f}, about {there} rounds"
+        numbers = f"lambda {shown(other.lambda_)} instead of {shown(network.lambda_)}, about {there} rounds"
         return Advice("", saves, f"{words}: {numbers} instead of {told.rounds}, {saves:.0%} fewer")
 
     best = Advice("", 0.0, "")
@@ -148,7 +152,7 @@ def allowed(method: Any, told: Prediction, case: Case, rounds: int) -> Advice | 
         if tolerance > case.tolerance and there is not None and there <= rounds:
             text += f"; tolerance = {tolerance:.0e} would be reached after about {there}"
             break
-    return Advice("", 0.9, text)
+    return Advice("", 0.0, text)  # it saves nothing
 
 
 def about_data(case: Case) -> Iterator[Advice]:
@@ -161,8 +165,6 @@ def about_data(case: Case) -> Iterator[Advice]:
     share = 1.0 if case.landscape.hidden else 1 - (100 / kappa) ** 0.5
     if used.max() > 1000 * used.min():
         yield Advice("", share, "centre the features and divide each by its standard deviation")
-    if (rows == 0).any():
-        yield Advice("", share / 2, "leave out the features that never occur")
     if kappa > 1000:
         yield Advice(
             "", share / 2,

@@ -20,7 +20,6 @@ from destiny.diagnosis.prediction import Case, Prediction, predict
 from destiny.diagnosis.theory import Theory, constants
 from destiny.errors import MismatchError
 from destiny.experiment import Once
-from destiny.networks import Network
 from destiny.run import prepare
 from destiny.stiefel import polar
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
@@ -188,11 +187,14 @@ def gathered(problem: Any, network: Topology, case: Case) -> dict[str, dict[str,
             "condition": ground.condition,
             "slope left": ground.reached,
         },
-        "network": {"agents": network.agents, "lambda": case.mixing.lambda_},
+        "network": {"agents": network.agents},
     }
-    if isinstance(network, Network):
-        low, high = network.spectrum
-        facts["network"] = network.facts() | {"lowest eigenvalue": low, "highest eigenvalue": high}
+    if hasattr(network, "facts"):
+        facts["network"] |= network.facts()
+    facts["network"]["lambda"] = case.mixing.lambda_
+    if case.mixing.spectrum is not None:
+        low, high = case.mixing.spectrum
+        facts["network"] |= {"lowest eigenvalue": low, "highest eigenvalue": high}
     return facts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import weak_points
+from destiny.diagnosis.mixing import shown, weak_points
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
 from destiny.gossip import SINGLE
 from destiny.networks import Network
@@ -130,10 +130,10 @@ def of_network(network: Topology, lambda_: float) -> Iterator[Finding]:
         return
     level: Level = "ok" if lambda_ <= SINGLE else "look" if lambda_ <= 0.99 else "problem"
     if not isinstance(network, Network):
-        text = f"it changes: a round leaves {lambda_:.3f} of a disagreement in the mean square (lambda)"
+        text = f"it changes: a round leaves {shown(lambda_)} of a disagreement in the mean square (lambda)"
         yield Finding("network", level, text)
         return
-    text = f"lambda {lambda_:.4g}: {network.rounds_to_average()} rounds to average to 1e-6"
+    text = f"lambda {shown(lambda_)}: {network.rounds_to_average()} rounds to average to 1e-6"
     if "diameter" in (facts := network.facts()):
         text += f"; {facts['diameter']} links at most between two agents"
     yield Finding("network", level, text)
@@ -175,7 +175,7 @@ def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int
         and told.outlook == "fine"
         and case.mixing.lambda_ > 0.85
     ):
-        text = f"steps without a bound easily lose consensus at lambda {case.mixing.lambda_:.3f}"
+        text = f"steps without a bound easily lose consensus at lambda {shown(case.mixing.lambda_)}"
         yield Finding(label, "look", text)
     if isinstance(getattr(method, "step_size", None), Constant):
         yield Finding(label, "look", "a constant step does not follow the scale of the data")

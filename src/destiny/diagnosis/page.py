@@ -27,7 +27,7 @@ def show(found: Diagnosis, console: Console) -> None:
     """Print it."""
     problem = found.facts["problem"]
     what = f"{problem['kind'].upper()}: X is {problem['n']} x {problem['p']}, {problem['agents']} agents"
-    console.print(Text(f"{what}, {found.facts['network'].get('name', 'a network that changes')}"))
+    console.print(Text(f"{what}, {found.facts['network'].get('name', 'a network of your own')}"))
     section(console, "Findings")
     table = grid()
     for finding in found.findings:

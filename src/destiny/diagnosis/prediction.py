@@ -9,7 +9,6 @@ and each stands here with its reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +17,8 @@ import numpy as np
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import Mixing
+from destiny.diagnosis.mixing import Mixing, shown
+from destiny.diagnosis.simulation import MOST, agreement, descent, heavy_ball
 from destiny.gossip import UNKNOWN, contraction
 from destiny.steps import BB, Constant, PlainBB, first
 from destiny.types import Array
@@ -30,7 +30,6 @@ GAIN = (
     22.0,
 )  # Barzilai-Borwein needs GAIN sqrt(k) steps where steps 1/L need k; at lambda 0, and from 0.4 on
 FACTOR = 2.0  # the range given; docs/when-it-does-not-converge.md says how often it holds
-MOST = 20_000  # steps simulated: a second or so
 RESOLVED = 1000.0  # curvature ratio beyond which Lanczos has not seen the flattest directions
 STRETCHED = 50.0  # times the largest curvature along the manifold: a beta this large costs more than sqrt(k)
 THRESHOLD = ("h", "expen")  # directions whose penalty has one
@@ -94,8 +93,9 @@ class Prediction:
     def __str__(self) -> str:
         if self.rounds is None:
             return self.why
-        span = f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
-        return f"about {self.rounds} rounds ({span}); {self.why}"
+        if self.high is None:
+            return f"{self.rounds} rounds or more; {self.why}"
+        return f"about {self.rounds} rounds ({self.low} to {self.high}); {self.why}"
 
 
 def predict(algorithm: Any, case: Case) -> Prediction:
@@ -110,7 +110,7 @@ def predict(algorithm: Any, case: Case) -> Prediction:
         return destiny(algorithm, case)
     if isinstance(algorithm, DeEPCA):
         return deepca(algorithm, case)
-    if not getattr(algorithm.about, "exact", True):
+    if not getattr(getattr(algorithm, "about", None), "exact", True):
         return Prediction.none("no prediction: with steps that do not vanish it stalls short of the answer")
     return Prediction.none("no prediction for this method")
 
@@ -153,7 +153,7 @@ def destiny(algorithm: Destiny, case: Case) -> Prediction:
     if beta <= case.landscape.threshold and algorithm.direction in THRESHOLD and not algorithm.watch:
         return Prediction.failure(f"beta = {beta:g} is below its threshold {case.landscape.threshold:.3g}")
     if isinstance(rule, PlainBB) and lambda_ > LOST:
-        return Prediction.failure(f"steps without a bound lose consensus at lambda {lambda_:.3f}")
+        return Prediction.failure(f"steps without a bound lose consensus at lambda {shown(lambda_)}")
     if isinstance(rule, Constant):
         reach = rule.eta * L
         if reach > 2:
@@ -234,55 +234,3 @@ def met(landscape: Landscape) -> tuple[Array, Array]:
     """Positive curvatures, and the gradient's shares."""
     up = landscape.curvatures > 0
     return landscape.curvatures[up], landscape.shares[up]
-
-
-def heavy_ball(e: Array, shares: Array, tolerance: float) -> float:
-    """Steps of the accelerated rule on modes with eta times curvature e until the gradient is that small."""
-    x = np.sqrt(shares) / e
-    before, age, mu = x, 0, 0.0
-    target = tolerance * math.sqrt(float(shares.sum()))
-    for step in range(1, MOST):
-        move = mu * (x - before) - e * x
-        before, x = x, x + move
-        g = e * x
-        if math.sqrt(float(g @ g)) <= target:
-            return float(step)
-        age = 0 if g @ move > 0 else age + 1
-        mu = min(age / (age + 3), 0.999)
-    return float(MOST)
-
-
-def descent(e: Array, shares: Array, tolerance: float) -> float:
-    """Steps of gradient descent on the same modes, by bisection on the closed form."""
-
-    def small(k: float) -> bool:
-        return float(np.sum(shares * (1 - e) ** (2 * k))) <= tolerance**2 * float(shares.sum())
-
-    return bisected(small, 10**7)
-
-
-def bisected(small: Callable[[float], bool], most: int) -> float:
-    """The least whole number that is small."""
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if small(middle) else (middle, high)
-    return float(high)
-
-
-def agreement(lambda_: float, e: float, mu: float, tolerance: float) -> float:
-    """Steps until disagreement has shrunk to the tolerance; infinite where it grows.
-
-    The slowest root over curvatures up to e, of the polynomial in docs/acceleration.md.
-    """
-    if lambda_ == 0:
-        return 0.0
-    slowest = max(root(lambda_, e * share, mu) for share in (1.0, 0.5, 0.2, 0.1, 0.03))
-    return math.log(tolerance) / math.log(slowest) if slowest < 1 else math.inf
-
-
-def root(w: float, e: float, mu: float) -> float:
-    """Largest |z| with z (z - w)^2 + w e z (z - 1) - w mu (z - 1)(z - w) = 0."""
-    return float(
-        np.abs(np.roots([1, w * e - 2 * w - w * mu, w * w - w * e + w * mu * (1 + w), -w * w * mu])).max()
-    )
