@@ -35,3 +35,18 @@ def test_sdl_on_mnist(network):
     B = images.reshape(60000, 784).T
     result = destiny.solve(destiny.problems.sdl.from_data(B, p=1, agents=32, scale=1 / 255), network)
     assert result.converged, result
+
+
+def test_orthogonal_regression_on_cora():
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.model_selection import train_test_split
+
+    from destiny.estimators import OrthogonalRegression
+
+    file = scipy.io.loadmat(Path(DATA) / "cora" / "Cora_HA_uni.mat")
+    X, y = file["X"].tocsr()[:, :100].astype(float), file["Y"].ravel()
+    train, test, known, asked = train_test_split(X, y, test_size=0.5, random_state=0)
+    found = OrthogonalRegression(random_state=0).fit(train, known)
+    pooled = LinearDiscriminantAnalysis().fit(train.toarray(), known)
+    assert found.converged_
+    assert found.score(test, asked) > pooled.score(test.toarray(), asked) - 0.05
