@@ -82,6 +82,7 @@ def test_sparse_rows_are_never_written_out():
     rows.toarray = rows.todense = None
     found = DecentralizedPCA(2, random_state=0).fit(rows)
     assert_is_pca(found, sparse.csr_array(X).toarray(), 2, rows=rows)
+    assert DecentralizedPCA(2, random_state=0).fit(rows[:5]).converged_  # three agents without rows
     labels = np.arange(80) % 3
     sparsely = OrthogonalRegression(random_state=0, tol=1e-8).fit(rows, labels)
     densely = OrthogonalRegression(random_state=0, tol=1e-8).fit(sparse.csr_array(X).toarray(), labels)
@@ -210,6 +211,18 @@ def test_regression_predicts_as_lda_does_in_the_reduced_space(X, rng):
     inside = LinearDiscriminantAnalysis(solver="lsqr").fit(found.transform(X), y)
     assert (found.predict(X) == inside.predict(found.transform(X))).all()
     assert found.score(X, y) > 0.6
+
+
+def test_agents_without_rows_or_without_some_classes_take_part(X):
+    y = np.repeat([2, 5, 9], [20, 20, 21])
+    X = X + y[:, None]
+    cuts = [0, 20, 40]  # nobody has two classes, one has none
+    found = OrthogonalRegression(random_state=0).fit(np.split(X, cuts), [np.empty(0), *np.split(y, cuts[1:])])
+    assert found.classes_.dtype == y.dtype
+    assert found.classes_.tolist() == [2, 5, 9]
+    pooled = OrthogonalRegression(n_agents=1).fit(X, y)
+    assert (found.predict(X) == pooled.predict(X)).mean() > 0.95
+    assert np.allclose(found.priors_, [20 / 61, 20 / 61, 21 / 61])
 
 
 def test_regression_is_a_stationary_point_of_least_squares(X, rng):

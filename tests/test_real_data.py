@@ -46,3 +46,17 @@ def test_the_files_hold_what_the_paper_says(name, n, m, classes):
     assert len(np.unique(found.labels)) == classes
     if found.image is not None:  # bytes of natural images use the whole range
         assert (found.data[:, :1000].min(), found.data[:, :1000].max()) == (0, 255)
+
+
+def test_orthogonal_regression_on_cora():
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.model_selection import train_test_split
+
+    from destiny.estimators import OrthogonalRegression
+
+    cora = destiny.datasets.cora("HA")
+    train, test, known, asked = train_test_split(cora.data.T, cora.labels, test_size=0.5, random_state=0)
+    found = OrthogonalRegression(random_state=0).fit(train, known)
+    pooled = LinearDiscriminantAnalysis().fit(train, known)
+    assert found.converged_
+    assert found.score(test, asked) > pooled.score(test, asked) - 0.05

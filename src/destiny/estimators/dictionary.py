@@ -10,7 +10,8 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from destiny.errors import ProblemError
-from destiny.estimators.fitting import Decentralized, Party
+from destiny.estimators.fitting import Decentralized
+from destiny.estimators.party import Party
 from destiny.problems import SDL
 from destiny.types import Algorithm, Array, Topology
 

@@ -10,7 +10,8 @@ from sklearn.utils.extmath import svd_flip
 
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.estimators.centred import centred, problem, square
-from destiny.estimators.fitting import Decentralized, Party
+from destiny.estimators.fitting import Decentralized
+from destiny.estimators.party import Party
 from destiny.estimators.rows import is_silos
 from destiny.types import Algorithm, Array, Topology
 

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from destiny.errors import ProblemError, SettingsError, is_number
 from destiny.estimators.centred import centred, problem
-from destiny.estimators.fitting import Decentralized, Party
+from destiny.estimators.fitting import Decentralized
+from destiny.estimators.party import Party
 from destiny.stiefel import polar
 from destiny.types import Algorithm, Array, Topology
 
