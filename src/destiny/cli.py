@@ -145,14 +145,28 @@ def execute(
             guard.agreed = True  # all processes leave with this code
             raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
     if writes is not None and results:
-        # On MPI this process holds some agents' data only, and asks for no others' to make a picture.
-        here = isinstance(engine, engines.Local)
-        output.describe(
-            writes, asked.problem, asked.network, results, seed=asked.seed, started=started, data=here,
-            engine="one process" if here else "MPI", image=asked.image,
-        )  # fmt: skip
+        describe(writes, asked, engine, results, started)
     if engine.leader:
         show(writes, results, skipped)
+
+
+def describe(
+    out: Path,
+    asked: experiment.Experiment,
+    engine: engines.Engine,
+    results: dict[str, Result],
+    started: datetime,
+) -> None:
+    """What a report needs besides. The results are safe already: trouble here is no reason to fail."""
+    # On MPI this process holds some agents' data only, and asks for no others' to make a picture.
+    here = isinstance(engine, engines.Local)
+    try:
+        output.describe(
+            out, asked.problem, asked.network, results, seed=asked.seed, started=started, data=here,
+            engine="one process" if here else "MPI", image=asked.image,
+        )  # fmt: skip
+    except DestinyError as error:
+        warn(f"a report will lack the network and more: {error}")
 
 
 def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) -> None:

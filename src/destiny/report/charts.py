@@ -40,12 +40,11 @@ class Charts:
                 "key": "pooled data", "colour": "ink", "mode": "lines", "dash": "solid",
                 "x": list(range(1, len(pooled) + 1)), "y": numbers(np.array(pooled, float)),
             })  # fmt: skip
-        for size, (label, values) in enumerate(found.items()):
+        for k, (label, values) in enumerate(found.items()):
             look = known.get(label, Look(len(known)))
             traces.append({
                 "key": label, "colour": look.name, "mode": "markers", "symbol": f"{mark(look.number)}-open",
-                "size": 7 + 3 * min(size, 6),  # around each other: equal values are the rule
-                "x": list(range(1, len(values) + 1)), "y": numbers(np.array(values, float)),
+                "size": 7, "x": beside(len(values), k, len(found)), "y": numbers(np.array(values, float)),
             })  # fmt: skip
         return self.add(
             group=group, title="spectrum", traces=traces, log=True, xtitle="component", ytitle="eigenvalue"
@@ -76,6 +75,12 @@ class Charts:
         content = {"axes": AXES, "x": self.x, "charts": self.charts}
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def beside(size: int, place: int, places: int) -> list[float]:
+    """1, 2, ... with room for several marks at each: equal values are the rule, and would hide each other."""
+    aside = 0.12 * (place - (places - 1) / 2)
+    return [round(k + aside, 2) for k in range(1, size + 1)]
 
 
 def mark(number: int) -> str:

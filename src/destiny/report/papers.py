@@ -13,6 +13,7 @@ from destiny.errors import SettingsError
 from destiny.output import replace
 from destiny.plots import pyplot
 from destiny.report import atoms, network, words
+from destiny.report.charts import beside
 from destiny.report.curves import AXES, MEASURES, Curve, Look, curves, looks
 from destiny.report.figures import Figure, Panel
 from destiny.report.folder import attempt
@@ -123,25 +124,17 @@ def spectrum(found: dict[str, Any] | None, known: dict[str, Look]) -> Any:
     """Eigenvalues of the pooled data and those found."""
     if not found:
         return None
-    sheet = pyplot().Figure(figsize=(3.6, 3.0), layout="constrained")
+    sheet = pyplot().Figure(figsize=(3.6, 3.4), layout="constrained")
     axis = sheet.add_subplot()
     pooled = found.get("pooled") or []
     axis.plot(range(1, len(pooled) + 1), pooled, color="0.2", linewidth=1, label="pooled data")
-    for label, values in (found.get("found") or {}).items():
+    for k, (label, values) in enumerate((found.get("found") or {}).items()):
         look = known.get(label, Look(len(known)))
-        mark = MARKS[look.number % len(MARKS)]
-        axis.plot(
-            range(1, len(values) + 1),
-            values,
-            mark,
-            color=look.colour,
-            markersize=4,
-            fillstyle="none",
-            label=label,
-        )
+        mark, places = MARKS[look.number % len(MARKS)], beside(len(values), k, len(found["found"]))
+        axis.plot(places, values, mark, color=look.colour, markersize=3.5, fillstyle="none", label=label)
     axis.set_yscale("log")
     axis.set(xlabel="component", ylabel="eigenvalue")
-    axis.legend(frameon=False, fontsize=8)
+    sheet.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     tidy(axis)
     return sheet
 

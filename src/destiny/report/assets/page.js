@@ -18,7 +18,7 @@
       const x = t.shared === undefined ? t.x : data.x[t.shared][axis];
       const colour = paint(t.colour);
       const common = { x, visible: !away.has(t.key), legendgroup: t.key };
-      const says = chart.even ? "" : `<br>%{x:,.6~g} ${unit(chart)}<br>%{y:.2e}`;
+      const says = chart.even ? "" : `<br>${t.size ? "%{x:.0f}" : "%{x:,.6~g}"} ${unit(chart)}<br>%{y:.2e}`;
       const line = {
         ...common, y: t.y, name: plain(t.key), mode: t.mode, connectgaps: false,
         line: { color: colour, width: 2, dash: t.dash },
