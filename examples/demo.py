@@ -1,9 +1,10 @@
 """Decentralised PCA on 32 agents: DESTINY, as in the paper and accelerated, against DRGTA, DeEPCA and ADSA.
 
-Everything in one process, offline, in under two minutes. Results go to demo/.
+Everything in one process, offline, in under two minutes. Results go to demo/; demo/report.html shows them.
 """
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ import destiny
 from destiny import output
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
 from destiny.compare import reasons, table
+from destiny.report import report
 from destiny.steps import PlainBB
 
 OUT = Path("demo")
@@ -35,10 +37,13 @@ def main() -> None:
         "ADSA": ADSA(),
     }
     results = {}
+    started = datetime.now(UTC)
     for label, method in methods.items():
         results[label] = destiny.solve(problem, network, method, rounds=2000, label=label)
         output.write(OUT, results)
     output.picture(OUT, results, console.print)
+    output.describe(OUT, problem, network, results, seed=0, started=started)
+    (page,) = report(OUT)
 
     console.print(table(results))
     for line in reasons(results):
@@ -52,6 +57,7 @@ def main() -> None:
     console.print(
         f"written: {', '.join(sorted(str(p) for p in OUT.iterdir()))}", markup=False, soft_wrap=True
     )
+    console.print(f"open {page} in a browser", markup=False, soft_wrap=True)
     if not all(results[label].converged for label in ours):
         raise SystemExit("DESTINY did not converge: this should not happen")
 

@@ -9,6 +9,7 @@ from types import ModuleType as _ModuleType
 
 from destiny import (
     algorithms,
+    datasets,
     directions,
     engines,
     lagrangian,
@@ -21,6 +22,7 @@ from destiny import (
 )
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
+from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -43,6 +45,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "DestinyMomentum",
+    "Diagnosis",
     "History",
     "MismatchError",
     "MissingExtraError",
@@ -53,6 +56,8 @@ __all__ = [
     "algorithms",
     "check_gradient",
     "compare",
+    "datasets",
+    "diagnose",
     "directions",
     "engines",
     "iterate",

@@ -1,20 +1,27 @@
-"""The files of a run: summary.json, and per label history.csv and solution.npz. Never half-written."""
+"""The files of a run: summary.json, per label history.csv and solution.npz, and what a report needs besides.
+
+Never half-written.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from destiny import facts
 from destiny.errors import DestinyError, MissingExtraError, SettingsError
 from destiny.plots import convergence
 from destiny.result import Result
+from destiny.types import Problem, Topology
 
-FILES = ("summary.json", "convergence.png", "experiment.json")
+DESCRIBED = ("network.json", "about.json", "extras.json")  # what `describe` writes
+FILES = ("summary.json", "convergence.png", "experiment.json", "report.html", *DESCRIBED)
 FREE = ("stop", "run", "mpi")  # what may change between a run and its continuation
 
 
@@ -66,8 +73,7 @@ def same_experiment(folder: Path, tables: Mapping[str, Any]) -> None:
 def begin(folder: Path, tables: Mapping[str, Any]) -> None:
     """Mark the folder as this experiment's."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(lasting(tables), indent=2) + "\n"
-    replace(folder / "experiment.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_json(folder / "experiment.json", lasting(tables))
 
 
 def write(folder: Path, results: Mapping[str, Result]) -> None:
@@ -77,8 +83,55 @@ def write(folder: Path, results: Mapping[str, Result]) -> None:
     replace(folder / label / "history.csv", result.history.to_csv)
     replace(folder / label / "solution.npz", lambda path: _save_solution(path, result))
     entries = [{"label": name, **r.summary()} for name, r in results.items()]
-    text = json.dumps(entries, indent=2, allow_nan=False) + "\n"
-    replace(folder / "summary.json", lambda path: path.write_text(text, encoding="utf-8"))
+    write_json(folder / "summary.json", entries, allow_nan=False)
+
+
+def describe(
+    folder: Path,
+    problem: Problem,
+    network: Topology,
+    results: Mapping[str, Result],
+    image: Sequence[int] | None = None,
+    classes: Sequence[object] | None = None,
+    seed: int | None = None,
+    engine: str = "local",
+    *,
+    started: datetime | None = None,
+    data: bool = True,
+) -> None:
+    """network.json, about.json and extras.json: what a report is made from besides the results.
+
+    Parameters
+    ----------
+    folder : Path
+    problem, network
+        Those of the results.
+    results : mapping from labels to Result
+    image : sequence of int, optional
+        (height, width) of the pictures that are the columns of the data, (height, width, 3) for colours that
+        lie plane after plane.
+    classes : sequence, optional
+        Names of the rows of OLSR's targets.
+    seed : int, optional
+    engine : str
+        Where the agents lived, in a few words.
+    started : datetime, optional
+    data : bool
+        Whether this process holds the data of all agents, so that a picture of them gives nothing away.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    extras: dict[str, Any] = {}
+    if data and hasattr(problem, "portrait"):
+        extras = problem.portrait({label: r.X for label, r in results.items()})
+    elif (kind := getattr(problem, "kind", None)) is not None:
+        extras = {"kind": kind}
+    if image is not None:
+        extras["image"] = [int(side) for side in image]
+    if classes is not None:
+        extras["classes"] = [str(name) for name in classes]
+    found = (facts.network_facts(network), facts.about(problem, seed, engine, started), extras)
+    for name, table in zip(DESCRIBED, found, strict=True):
+        write_json(folder / name, table, indent=None)
 
 
 def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], None]) -> None:
@@ -88,6 +141,12 @@ def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], N
         replace(folder / "convergence.png", lambda path: convergence(histories, path))
     except MissingExtraError as error:
         warn(f"convergence.png was not drawn: {error}")
+
+
+def write_json(path: Path, content: object, indent: int | None = 2, allow_nan: bool = True) -> None:
+    """A JSON file, made whole; its folder must be there."""
+    text = json.dumps(content, indent=indent, allow_nan=allow_nan) + "\n"
+    replace(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def replace(path: Path, writer: Callable[[Path], object]) -> None:

@@ -21,6 +21,7 @@ from destiny.networks.arguments import integer, probability
 from destiny.networks.links import Links, require_connected
 from destiny.networks.network import Network
 from destiny.networks.weights import metropolis
+from destiny.types import Array
 
 ROUNDS_KEPT = 8  # all threads of a process ask for the same round; networks used side by side need a few more
 
@@ -85,6 +86,10 @@ class Redrawn(ABC):
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``: Metropolis weights on the links alive."""
         return _weights(self, round)
+
+    def layout(self) -> Array:
+        """Where to draw the agents, ``(d, 2)``."""
+        return self.network.layout()
 
     def draw(self, path: str | PathLike[str]) -> Path:
         """Write a picture of the network with all its links up, and return its path."""

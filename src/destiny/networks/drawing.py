@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 
 from destiny.errors import MissingExtraError, NetworkError
+from destiny.networks.links import Links
 from destiny.types import Array
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def draw(network: Network, path: str | PathLike[str]) -> Path:
             'drawing a network needs matplotlib, which is not installed: pip install "destiny-stiefel[plot]"'
         ) from error
 
-    places = _layout(network)
+    places = network.layout()
     figure = Figure(figsize=(6, 6), layout="constrained")  # no pyplot: nothing global, no display
     axes = figure.add_subplot()
     axes.set_axis_off()
@@ -53,15 +54,17 @@ def draw(network: Network, path: str | PathLike[str]) -> Path:
     return path
 
 
-def _layout(network: Network) -> Array:
+def layout(links: Links, agents: int) -> Array:
     """Positions ``(d, 2)``, the same every time."""
-    if network.agents <= STRESS and network.connected:
-        found = nx.kamada_kawai_layout(network.graph)  # starts on a circle: rings stay round, grids flat
-    elif network.agents <= SPRINGS:
-        found = nx.spring_layout(network.graph, seed=0)
+    graph: nx.Graph[int] = nx.empty_graph(agents)
+    graph.add_edges_from(links.tolist())
+    if agents <= STRESS and nx.is_connected(graph):
+        found = nx.kamada_kawai_layout(graph)  # starts on a circle: rings stay round, grids flat
+    elif agents <= SPRINGS:
+        found = nx.spring_layout(graph, seed=0)
     else:
-        found = nx.circular_layout(network.graph)
-    return np.array([found[agent] for agent in range(network.agents)])
+        found = nx.circular_layout(graph)
+    return np.array([found[agent] for agent in range(agents)])
 
 
 def _degree_bar(figure: Any, dots: Any) -> None:

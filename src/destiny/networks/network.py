@@ -20,6 +20,7 @@ from destiny.networks import checks, drawing, spectrum
 from destiny.networks.arguments import positive
 from destiny.networks.links import Links, adjacency, degrees, require_connected, tidy
 from destiny.networks.weights import Weights, by_name
+from destiny.types import Array
 
 DISTANCES = 2000  # agents; up to here facts() looks for the diameter, in under 2 s
 CHUNK = 2**24  # distances held at once while looking for the diameter: 128 MB
@@ -132,6 +133,10 @@ class Network:
         if self.connected:
             known["rounds_to_1e-6"] = self.rounds_to_average()
         return known
+
+    def layout(self) -> Array:
+        """Where to draw the agents, ``(d, 2)``."""
+        return drawing.layout(self.edges, self.agents)
 
     def draw(self, path: str | PathLike[str]) -> Path:
         """Write a picture of the network (PNG, or what the suffix says) and return its path."""

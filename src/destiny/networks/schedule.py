@@ -11,9 +11,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from destiny.errors import NetworkError
-from destiny.networks import checks
+from destiny.networks import checks, drawing
 from destiny.networks.links import Links, require_connected, tidy
 from destiny.networks.network import Network
+from destiny.types import Array
 
 
 def periodic(networks: Iterable[Network]) -> Schedule:
@@ -72,6 +73,10 @@ class Schedule:
         """Mixing matrix of a round ``(d, d)``: that network's own."""
         count = len(self.networks)
         return self.networks[round % count if self.repeats else min(round, count - 1)].W
+
+    def layout(self) -> Array:
+        """Where to draw the agents, ``(d, 2)``."""
+        return drawing.layout(self.edges, self.agents)
 
     def facts(self) -> dict[str, Any]:
         """What there is to know, as plain numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +13,13 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Pair, Quadratic
 from destiny.problems.silos import Agents, Columns, Silos, Source, deal
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
+MAPPED = 1500  # samples in a portrait: more hide each other
 
-class OLSR:
+
+class OLSR(Summable):
     """Orthogonal least squares regression, problem (1.4) of the paper.
 
     Agent i holds data ``C_i`` and targets ``D_i``, and f_i(X) = ||C_i^T X - D_i^T||_F^2 with gradient
@@ -76,6 +79,37 @@ class OLSR:
     def describe(self) -> str:
         """The problem in one sentence."""
         return f"OLSR with {self._targets.rows} targets: {self._silos.describe()}."
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
+        """For a report: some samples projected by the first answer ``(n, p)``, as they spread most.
+
+        Of targets that are not class indicators there is nothing to show. This brings samples of all agents
+        together: it is for looking at, out of band.
+        """
+        plain: dict[str, Any] = {"kind": self.kind}
+        found = [(label, X) for label, X in answers.items() if np.isfinite(X).all()]
+        if not found or self.shape[1] < 2:
+            return plain
+        label, X = found[0]
+        each = -(-MAPPED // self.agents)
+        projections, kinds = [], []
+        for data, targets in self._load(range(self.agents)):
+            few = slice(None, None, max(1, -(-data.shape[1] // each)))
+            assert targets is not None
+            D = np.asarray(targets[:, few])
+            if not (np.isin(D, (0, 1)).all() and (D.sum(axis=0) == 1).all()):
+                return plain
+            projections.append(self.scale * (X.T @ data[:, few]))
+            kinds.append(D.argmax(axis=0))
+        Y, classes = np.concatenate(projections, axis=1), np.concatenate(kinds)
+        if Y.shape[1] < 2:
+            return plain
+        Y -= Y.mean(axis=1, keepdims=True)
+        plane = np.linalg.svd(Y, full_matrices=False)[0][:, :2]
+        x, y = np.round(plane.T @ Y / (np.abs(Y).max() or 1.0), 4)
+        points = {"x": x.tolist(), "y": y.tolist(), "class": classes.tolist()}
+        names = [str(k) for k in range(self.shape[1])]
+        return plain | {"classes": names, "points": points, "label": label}
 
     def _load(self, ids: Sequence[int]) -> Iterator[Pair]:
         for agent in ids:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +13,14 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Quadratic, moments
 from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
+GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
+SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
 
-class PCA:
+
+class PCA(Summable):
     """Principal component analysis, problem (1.3) of the paper.
 
     Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is
@@ -64,6 +68,31 @@ class PCA:
     def describe(self) -> str:
         """The problem in one sentence."""
         return f"PCA with {self._p} components: {self._silos.describe()}."
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
+        """For a report: the leading eigenvalues of sum_i A_i A_i^T, and those each answer ``(n, p)`` finds.
+
+        Like `solution` this pools the data: it is for looking at, out of band. Above 1000 features the
+        eigenvalues are left out, as they would take longer than a run.
+        """
+        n, p = self.shape
+        total = np.zeros((n, n)) if n <= GRAM else None
+        found = {label: np.zeros((p, p)) for label, X in answers.items() if np.isfinite(X).all()}
+        for agent in range(self.agents):
+            A = self._silos.load(agent)
+            if total is not None:
+                total += moments(A, None, self.scale)[0]
+            for label in found:
+                Y = self.scale * (answers[label].T @ A)
+                found[label] += Y @ Y.T
+        spectrum: dict[str, Any] = {
+            "found": {k: np.linalg.eigvalsh(S)[::-1].tolist() for k, S in found.items()}
+        }
+        if total is not None:
+            leading = min(n, max(SHOWN, min(3 * p, MOST)))
+            values = scipy.linalg.eigh(total, eigvals_only=True, subset_by_index=(n - leading, n - 1))
+            spectrum["pooled"] = values[::-1].tolist()
+        return {"kind": self.kind, "spectrum": spectrum}
 
 
 def from_data(A: NDArray[Any], p: int, agents: Agents, scale: float = 1.0) -> PCA:

@@ -1,0 +1,145 @@
+"""The tables of a report: methods, medians, claims, settings, and the numbers behind the curves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from destiny.report import words
+from destiny.report.curves import AXES, MEASURES, Curve
+from destiny.report.figures import Figure, Panel
+from destiny.report.folder import Results, Run
+from destiny.report.html import Html, details, join, table, tag
+
+ROWS = 8  # of a curve in the table behind it
+HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "not decided")}
+
+
+def methods(results: Results) -> Html:
+    """Every method of one seed, and why it stopped."""
+    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "time", *MEASURES]
+    rows = [method(run) for run in results.runs]
+    return table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
+
+
+def method(run: Run) -> list[object]:
+    """A line of `methods`."""
+    entry = run.entry
+    kind = entry.get("algorithm") if isinstance(entry.get("algorithm"), str) else ""
+    name = [tag("span", run.label)] + (
+        [tag("span", kind, class_="quiet")] if kind and kind != run.label else []
+    )
+    notes = entry.get("notes") or []
+    notes = notes if isinstance(notes, list) else [notes]
+    told = [tag("span", why(entry))] + [tag("span", f"Note: {note}", class_="quiet") for note in notes]
+    sent = entry.get("scalars", entry.get("sent"))
+    return [
+        join(name), join(told), words.whole(entry.get("steps")), words.whole(entry.get("rounds")),
+        words.whole(sent), words.seconds(entry.get("seconds")),
+        *(words.scientific(entry.get(name)) for name in MEASURES),
+    ]  # fmt: skip
+
+
+def why(entry: dict[str, Any]) -> str:
+    """The reason for stopping, in the words of the run."""
+    return str(entry.get("reason") or "not known: the run is not in summary.json")
+
+
+def medians(panel: Panel) -> Html:
+    """Every method over the seeds: rounds to some levels, the end, and why."""
+    unit = words.counts(panel)
+    head = [
+        "method",
+        *(f"{unit} to {words.level_name(level)}" for level in words.LEVELS),
+        f"{unit} at the end",
+        "why it stopped",
+    ]
+    rows = []
+    for label in panel.labels:
+        entries = [run.entry for results in panel.seeds for run in results.runs if run.label == label]
+        reasons = Counter(why(entry).split(":")[0] for entry in entries)
+        told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+        ends = np.array([e[unit] for e in entries if isinstance(e.get(unit), int | float)], dtype=float)
+        levels = [words.reaching(panel, label, level) for level in words.LEVELS]
+        rows.append([
+            label, *(words.spread(needed) if len(needed) else words.NONE for needed in levels),
+            words.spread(ends) if len(ends) else words.NONE, told,
+        ])  # fmt: skip
+    return table(
+        f"Median over {len(panel.seeds)} seeds (from least to largest) of the {unit} until stationarity, "
+        "consensus and feasibility are all below a level; reasons with how often",
+        head, rows, class_="wide cards",
+    )  # fmt: skip
+
+
+def claims(figure: Figure) -> Html | None:
+    """What was claimed, what was measured, and whether the one fits the other."""
+    if not figure.claims:
+        return None
+    rows = []
+    for claim in figure.claims:
+        holds = claim.get("holds")
+        mark, word = HOLDS[holds if isinstance(holds, bool) else None]
+        verdict = tag(
+            "span",
+            tag("span", mark, aria_hidden="true"),
+            " ",
+            word,
+            class_=f"verdict {word.replace(' ', '-')}",
+        )
+        panels = claim.get("panels") or []
+        named = {panel.name: panel.title for panel in figure.panels}
+        where = ", ".join(str(named.get(p, p)) for p in panels) if isinstance(panels, list) else str(panels)
+        rows.append([str(claim.get("claim", "")), verdict, str(claim.get("measured", "")), where or "all"])
+    return table(
+        "Claims held against what was measured",
+        ["claim", "verdict", "measured", "panels"],
+        rows,
+        class_="wide cards claims",
+    )
+
+
+def tally(figure: Figure) -> str:
+    """Claims in a few words."""
+    count = Counter(HOLDS[c["holds"] if isinstance(c.get("holds"), bool) else None][1] for c in figure.claims)
+    words_ = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
+    return ", ".join(
+        f"{count[word]} of {len(figure.claims)} claims {plural}"
+        for word, plural in words_.items()
+        if count[word]
+    )
+
+
+def settings(tables: dict[str, Any]) -> Html | None:
+    """Tables of settings, one line for each key."""
+    rows: list[list[object]] = []
+    for name, content in tables.items():
+        for part in content if isinstance(content, list) else [content]:
+            if isinstance(part, dict):
+                rows += [[f"{name}: {key}", words.setting(value)] for key, value in part.items()]
+            else:
+                rows.append([name, words.setting(part)])
+    return table("Settings", ["setting", "value"], rows, class_="settings") if rows else None
+
+
+def numbers(curves: list[Curve], unit: str) -> Html:
+    """A few points of every curve, for who would rather read than look."""
+    rows = [point(curve, k) for curve in curves for k in few(len(curve.x["round"]))]
+    head = ["method", unit, AXES["scalars"], AXES["seconds"], *MEASURES]
+    return details(
+        "The curves as a table", table("Some points of every curve", head, rows, class_="wide cards numbers")
+    )
+
+
+def few(size: int) -> list[int]:
+    """A few places among so many, the ends among them."""
+    return [int(k) for k in np.unique(np.linspace(0, size - 1, ROWS).round())]
+
+
+def point(curve: Curve, k: int) -> list[object]:
+    """A line of `numbers`."""
+    x = {axis: values[k] for axis, values in curve.x.items()}
+    measures = [words.scientific(float(curve.middle[measure][k])) for measure in MEASURES]
+    return [curve.label, words.whole(x["round"]), words.whole(x["scalars"]), f"{x['seconds']:.3g}", *measures]
