@@ -1,19 +1,18 @@
 """Orthogonal regression by eight agents beside LDA and ridge on pooled rows: cross-validated accuracy.
 
 python examples/classes.py                          # digits
-DESTINY_DATA=folder python examples/classes.py      # and three parts of Cora, in folder/cora
+DESTINY_DATA=folder python examples/classes.py      # and three parts of Cora: docs/datasets.md
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
-import scipy.io
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import StratifiedKFold, cross_validate
 
+import destiny
 from destiny.estimators import OrthogonalRegression
 
 FOLDS = 5
@@ -27,10 +26,9 @@ METHODS = {
 def tables():
     """Name, rows and labels of each data set."""
     yield "digits", *load_digits(return_X_y=True)
-    folder = os.environ.get("DESTINY_DATA")
-    for name in ("DS", "HA", "PL") if folder else ():
-        file = scipy.io.loadmat(Path(folder) / "cora" / f"Cora_{name}_uni.mat")
-        X, y = file["X"].toarray()[:, :100].astype(float), file["Y"].ravel()
+    for name in ("DS", "HA", "PL") if "DESTINY_DATA" in os.environ else ():
+        cora = destiny.datasets.cora(name)
+        X, y = cora.data.T, cora.labels
         classes, sizes = np.unique(y, return_counts=True)
         enough = np.isin(y, classes[sizes >= FOLDS])  # one part of Cora has a class of one row
         yield f"Cora {name}", X[enough], y[enough]

@@ -54,9 +54,9 @@ def test_orthogonal_regression_on_cora():
 
     from destiny.estimators import OrthogonalRegression
 
-    cora = destiny.datasets.cora("HA")
-    train, test, known, asked = train_test_split(cora.data.T, cora.labels, test_size=0.5, random_state=0)
-    found = OrthogonalRegression(random_state=0).fit(train, known)
+    found = destiny.datasets.cora("HA")
+    train, test, known, asked = train_test_split(found.data.T, found.labels, test_size=0.5, random_state=0)
+    model = OrthogonalRegression(random_state=0).fit(train, known)
     pooled = LinearDiscriminantAnalysis().fit(train, known)
-    assert found.converged_
-    assert found.score(test, asked) > pooled.score(test, asked) - 0.05
+    assert model.converged_
+    assert model.score(test, asked) > pooled.score(test, asked) - 0.05
