@@ -252,9 +252,10 @@ def test_every_part_of_a_run_is_on_its_page(made):
 
 
 def test_a_reproduced_figure_opens_at_every_level(made):
-    for folder in ("OUT", "OUT/figure3", "OUT/figure3/prob-0.4/seed-0"):
+    for folder in ("OUT", "OUT/figure3", "OUT/figure3/prob-0.4", "OUT/figure3/prob-0.4/seed-0"):
         seen = see(made / folder)
-        assert ("Denser networks" in seen.text) == (folder != "OUT/figure3/prob-0.4/seed-0")
+        assert ("Denser networks" in seen.text) == ("prob" not in folder)
+        assert ("(median of 2 seeds)" in seen.text) == ("seed" not in folder)
     text = see(made / "OUT" / "figure3").text
     for said in (
         "holds",
@@ -459,6 +460,8 @@ def test_a_damaged_solution_leaves_out_the_atoms_alone(copy):
 
 def test_damaged_figures_show_what_is_left(copy):
     folder = copy("OUT") / "figure3"
+    (folder / "claims.json").write_text('[{"panels": [{}], "holds": 1}, 3]')
+    assert "claims.json could not be used" in see(folder).text
     (folder / "claims.json").write_text("{")
     shutil.rmtree(folder / "prob-0.9")
     text = see(folder).text
@@ -539,6 +542,13 @@ def test_pictures_for_papers(made, tmp_path):
     assert ElementTree.parse(drawn).getroot().tag.endswith("svg")
     for path in report(made / "olsr", tmp_path / "png", "png"):
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_without_plotly_a_sentence_says_how_to_get_it(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(destiny.MissingExtraError, match=re.escape("destiny-stiefel[report]")):
+        report(made / "pca", tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_package_and_the_report_import_nothing_heavy():

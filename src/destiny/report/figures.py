@@ -50,7 +50,7 @@ class Figure:
 
 
 def open_folder(path: Path) -> list[Figure]:
-    """The figures in a folder: of a run, of a reproduced figure, or of several of these."""
+    """The figures in a folder: of a run, of a reproduced figure or a panel of it, or of several figures."""
     if not path.is_dir():
         raise SettingsError(
             f"report needs a folder of results; found {'a file' if path.exists() else 'none'}: {path}"
@@ -59,6 +59,11 @@ def open_folder(path: Path) -> list[Figure]:
         return [read_figure(path)]
     if folders.holds_results(path):
         return [plain(path)]
+    if any(path.glob("seed-*/summary.json")):
+        remarks: list[str] = []
+        home = path.absolute()
+        panel = read_panel(home.parent, {"name": home.name}, remarks)
+        return [Figure(path, panel.title, [panel], remarks=remarks)]
     found = [read_figure(file.parent) for file in in_order(path.glob("*/figure.json"))]
     if not found:
         raise SettingsError(

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 NEEDED = ("step", "seconds", "stationarity", "consensus", "feasibility")  # older files may lack the others
 # What comes of a file that is not what it should be, read or used.
 WRONG = (
-    DestinyError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError,
+    DestinyError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError,
     RecursionError, csv.Error,
 )  # fmt: skip
 

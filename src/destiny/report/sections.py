@@ -32,9 +32,12 @@ class Section:
 
     def html(self, switch: Html | None = None) -> Html:
         """The whole section; a switch for the curves stands before them."""
-        parts = [self.introduction(), self.part("Claims", tables.claims(self.figure)), switch]
+        figure, remarks = self.figure, self.figure.remarks
+        claims = attempt("claims.json", remarks, tables.claims, figure)
+        parts = [self.introduction(), self.part("Claims", claims), switch]
         parts += [self.convergence(), self.networks(), self.extras()]
-        return join([*parts, self.part("How it was made", made(self.figure)), self.remarks()])
+        parts.append(self.part("How it was made", attempt("about.json", remarks, made, figure)))
+        return join([*parts, self.remarks()])
 
     def heading(self, text: str, below: int = 1) -> Html:
         """A heading so many levels below the figure's own."""

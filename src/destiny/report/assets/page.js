@@ -18,7 +18,8 @@
       const x = t.shared === undefined ? t.x : data.x[t.shared][axis];
       const colour = paint(t.colour);
       const common = { x, visible: !away.has(t.key), legendgroup: t.key };
-      const says = chart.even ? "" : `<br>${t.size ? "%{x:.0f}" : "%{x:,.6~g}"} ${unit(chart)}<br>%{y:.2e}`;
+      const digits = t.size ? ".0f" : axis === "scalars" ? ".4~s" : ",.6~g";
+      const says = chart.even ? "" : `<br>%{x:${digits}} ${unit(chart)}<br>%{y:.2e}`;
       const line = {
         ...common, y: t.y, name: plain(t.key), mode: t.mode, connectgaps: false,
         line: { color: colour, width: 2, dash: t.dash },
@@ -89,6 +90,8 @@
       redraw((chart) => chart.group === group);
     });
   }
+
+  document.getElementById("axis").hidden = data.charts.length === 0;
 
   // A page may hold a hundred charts: each is drawn when it comes near.
   const near = new IntersectionObserver((entries) => {
