@@ -56,13 +56,25 @@ def card(example: Path) -> str:
     """One example of the page."""
     title, text = told(example)
     picture = f"![{title}](images/examples/{example.stem}.png)\n\n    " if draws(example) else ""
-    return f"-   {picture}**{title}**\n\n    {text}\n\n    `python examples/{example.name}`\n"
+    return (
+        f"-   {picture}**{title}**\n\n    {text}\n\n    [`python examples/{example.name}`](#{example.stem})\n"
+    )
+
+
+def source(example: Path) -> str:
+    """The whole script, to be unfolded."""
+    why = "not here, but by tests/test_examples.py" if draws(example) else "it takes too long"
+    return (
+        f'??? example "examples/{example.name}"\n    <a id="{example.stem}"></a>\n\n'
+        f'    ```python title="not run by the tests: {why}"\n    --8<-- "examples/{example.name}"\n    ```\n'
+    )
 
 
 def page() -> str:
     """The whole page."""
     examples = sorted(EXAMPLES.glob("*.py"), key=lambda e: (not draws(e), e.name))
-    return "\n".join([INTRO, '<div class="grid cards" markdown>\n', *map(card, examples), "</div>\n"])
+    cards = ['<div class="grid cards" markdown>\n', *map(card, examples), "</div>\n"]
+    return "\n".join([INTRO, *cards, "## The scripts\n", *map(source, examples)])
 
 
 if __name__ == "__main__":
