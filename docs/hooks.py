@@ -1,4 +1,7 @@
-"""What MkDocs asks while it builds the site: the page of commands is written from the commands themselves."""
+"""What MkDocs asks while it builds the site: pages that are written elsewhere, put where a page asks for them."""
+
+import re
+from pathlib import Path
 
 from click import Context
 from typer.cli import get_docs_for_click
@@ -6,7 +9,7 @@ from typer.main import get_command
 
 from destiny.cli import app
 
-PLACE = "<!-- commands -->"
+ROOT = Path(__file__).parents[1]
 
 
 def commands() -> str:
@@ -16,6 +19,13 @@ def commands() -> str:
     return text.split("\n", 1)[1]  # the page has its own heading
 
 
+def file(name: str) -> str:
+    """A file of the repository, its links as from the site."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+
+
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Put the commands where a page asks for them."""
-    return markdown.replace(PLACE, commands()) if PLACE in markdown else markdown
+    """``<!-- commands -->`` and ``<!-- file NAME -->``."""
+    if "<!-- commands -->" in markdown:
+        markdown = markdown.replace("<!-- commands -->", commands())
+    return re.sub(r"<!-- file (\S+) -->", lambda found: file(found[1]), markdown)
