@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.io
 from rich.progress import Progress
 
 import destiny
@@ -54,23 +52,17 @@ def family(network: Callable[[int], Any]) -> Callable[[int], tuple[Any, Any]]:
 
 def cora(name: str) -> Callable[[int], tuple[Any, Any]]:
     def make(seed: int) -> tuple[Any, Any]:
-        file = scipy.io.loadmat(data() / "cora" / f"Cora_{name}_uni.mat")
-        C = file["X"].toarray()[:, :100].T.astype(float)
-        targets = destiny.problems.olsr.one_hot(file["Y"].ravel())
-        return destiny.problems.olsr.from_data(C, targets, 32), networks.erdos_renyi(32, prob=0.5, seed=seed)
+        found = destiny.datasets.cora(name)
+        targets = destiny.problems.olsr.one_hot(found.labels)
+        problem = destiny.problems.olsr.from_data(found.data, targets, 32)
+        return problem, networks.erdos_renyi(32, prob=0.5, seed=seed)
 
     return make
 
 
 def mnist(seed: int) -> tuple[Any, Any]:
-    images = np.fromfile(data() / "mnist" / "train-images-idx3-ubyte", dtype=np.uint8)[16:]
-    B = images.reshape(60000, 784).T
-    problem = destiny.problems.sdl.from_data(B, p=1, agents=32, scale=1 / 255)
+    problem = destiny.problems.sdl.from_data(destiny.datasets.mnist().data, p=1, agents=32, scale=1 / 255)
     return problem, networks.erdos_renyi(32, prob=0.5, seed=seed)
-
-
-def data() -> Path:
-    return Path(os.environ["DESTINY_DATA"])
 
 
 # name: (instance for a seed, rounds allowed); real data last

@@ -39,6 +39,8 @@ assert failed == {"DeEPCA"}  # one round per step is too few for it here
 others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basis of the subspace, or the eigenvectors
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
+
+STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches).
 """
 FAMILY = """## Scheme times direction
 
@@ -139,8 +141,9 @@ def page() -> str:
     any_f = [m for m in METHODS if not m.about.problem and not m.about.alone]
     pca = [m for m in METHODS if m.about.problem == "pca" and not m.about.alone]
     alone = [m for m in METHODS if m.about.alone]
+    stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.stochastic)
     parts = [
-        INTRO,
+        INTRO.replace("STOCHASTIC", stochastic),
         "## For any f\n\n" + table(any_f) + "\n",
         "## For PCA only\n\nUsed on another problem they refuse, naming both.\n\n" + table(pca) + "\n",
         "## For one agent\n\nGround truth, and comparison: `agents = 1`, or `destiny.problems.pooled(problem)`, which "

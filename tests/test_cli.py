@@ -1558,8 +1558,8 @@ def test_the_command_is_installed_under_its_name():
 def test_help_names_the_commands(command):
     outcome = command("--help")
     assert outcome.code == 0
-    assert "run" in outcome.out
-    assert "network" in outcome.out
+    for name in ("run", "doctor", "network"):
+        assert name in outcome.out
 
 
 # ------------------------------------------------------------------------------------------- destiny network

@@ -5,7 +5,7 @@ import pytest
 
 import destiny
 from destiny.algorithms.scheme import even
-from destiny.gossip import chebyshev, fast_mix
+from destiny.gossip import chebyshev, contraction, fast_mix, rounds_for
 from destiny.steps import Constant, Lipschitz, Pace
 from tests.conftest import agents_of, small_problem
 
@@ -32,6 +32,13 @@ def test_chebyshev_contracts_as_its_bound_says_and_keeps_the_mean(agents, ring, 
     assert spread(Y) <= 1.000001 * 2 * c**rounds / (1 + c ** (2 * rounds)) * spread(X)
     np.testing.assert_allclose(Y.mean(axis=0), X.mean(axis=0), atol=1e-14)
     assert agents.traffic.rounds == rounds
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 1e-9, 0.3, 0.99])
+def test_the_fewest_rounds_for_an_accuracy(lambda_):
+    rounds = rounds_for(1e-12, lambda_)
+    assert contraction(rounds, lambda_) <= 1e-12 or rounds == 1
+    assert rounds == 1 or contraction(rounds - 1, lambda_) > 1e-12
 
 
 def test_chebyshev_is_a_polynomial_of_the_mixing_matrix(agents, ring, rng):

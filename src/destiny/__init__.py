@@ -4,8 +4,12 @@ d agents on a connected network each hold a private f_i and together minimise (1
 X^T X = I_p, talking to their neighbours only.
 """
 
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
 from destiny import (
     algorithms,
+    datasets,
     directions,
     engines,
     lagrangian,
@@ -18,6 +22,7 @@ from destiny import (
 )
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
+from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -40,6 +45,7 @@ __all__ = [
     "Destiny",
     "DestinyError",
     "DestinyMomentum",
+    "Diagnosis",
     "History",
     "MismatchError",
     "MissingExtraError",
@@ -50,6 +56,8 @@ __all__ = [
     "algorithms",
     "check_gradient",
     "compare",
+    "datasets",
+    "diagnose",
     "directions",
     "engines",
     "iterate",
@@ -62,3 +70,10 @@ __all__ = [
     "stiefel",
     "stopping",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """Parts that need an extra are imported when they are first used."""
+    if name == "estimators":
+        return _import_module("destiny.estimators")
+    raise AttributeError(f"module 'destiny' has no attribute {name!r}")

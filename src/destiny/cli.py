@@ -1,7 +1,8 @@
-"""The command line: ``destiny run``, ``compare``, ``network``, ``report``; ``agent(s)``, ``certificates``."""
+"""The command line: one function per command, most of them thin."""
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from datetime import UTC, datetime
@@ -13,9 +14,11 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 import destiny
-from destiny import engines, experiment, networks, output, report
+from destiny import engines, experiment, figures, networks, output, report
+from destiny import reproduce as reproduction
 from destiny.agents import commands
 from destiny.compare import reasons, table
+from destiny.diagnosis import diagnose, page
 from destiny.engines.mpi import DEADLINE
 from destiny.engines.mpi_guard import guard
 from destiny.errors import DestinyError, MismatchError, SettingsError
@@ -160,7 +163,7 @@ def describe(
     try:
         output.describe(
             out, asked.problem, asked.network, results, seed=asked.seed, started=started, data=here,
-            engine="one process" if here else "MPI",
+            engine="one process" if here else "MPI", image=asked.image,
         )  # fmt: skip
     except DestinyError as error:
         warn(f"a report will lack the network and more: {error}")
@@ -175,6 +178,25 @@ def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) 
     console.print(table(results, skipped))
     for line in reasons(results, skipped):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def doctor(
+    file: FILE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Look at an experiment without running it: predict its rounds, say what would help."""
+    with threadpool_limits(1), Console(stderr=True).status("reading") as status:
+        asked = experiment.read(file)
+        stop = {key: value for key, value in asked.stop.items() if key in ("rounds", "tolerance")}
+        found = diagnose(
+            asked.problem, asked.network, asked.algorithms, start=asked.start, seed=asked.seed, **stop,
+            tell=status.update,
+        )  # fmt: skip
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        page.show(found, Console()) if sys.stdout.isatty() else print(page.plain(found, width=1000))
 
 
 @app.command()
@@ -204,6 +226,40 @@ def network(
     print(built)
     if draw is not None:
         print(f"drawn: {getattr(built, 'network', built).draw(draw)}")
+
+
+@app.command()
+def reproduce(
+    which: Annotated[str, typer.Argument(help="figure1 to figure5, or all.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; what is there is not run again.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data sets; by default DESTINY_DATA, or the user's cache."),
+    ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Small twins that need no data, in seconds.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Runs of everything, with seeds 0, 1, ...")] = 3,
+    threads: THREADS = None,
+) -> None:
+    """Run the paper's experiments and hold its claims against them; interrupted, the same command goes on."""
+    names = figures.NAMES if which == "all" else (which,)
+    try:
+        found = reproduction.reproduce(names, out, seeds, small, data, threads=threads)
+    except reproduction.Interrupted as signal_name:
+        warn(f"interrupted by {signal_name}: the same command goes on where it was")
+        raise typer.Exit(128 + signal.Signals[str(signal_name)]) from None
+    console = Console() if sys.stdout.isatty() else Console(width=1000)
+    for name, verdicts in found.items():
+        console.print(f"\n[bold]{name}[/]: {figures.read(name).title}")
+        for verdict in verdicts:
+            console.print(f"  {verdict.word}: {verdict.claim}", highlight=False, markup=False)
+            console.print(f"    {verdict.measured}", highlight=False, markup=False)
+        times = json.loads((out / name / "figure.json").read_text(encoding="utf-8"))["seconds"]
+        console.print(f"  {times['total']:.0f} s, of which {times['measuring']:.0f} s went into measuring")
+    console.print(
+        f"\nwritten to {out}; destiny report {out} makes a page of it", highlight=False, soft_wrap=True
+    )
 
 
 @app.command("report")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -108,12 +110,14 @@ class Drive:
     def __init__(
         self, algorithm: Algorithm[Any], network: Topology, X: Array, *,
         every: int, folder: Path | None, save_every: int, agree: float | None, rules: list[Rule],
+        batches: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
         for name, value in (("every", every), ("checkpoint_every", save_every)):
             if not is_whole(value) or value < 0:
                 raise SettingsError(f"{name} must be a whole number >= 0; found {value!r}")
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
+        self.batches = list(batches)
         self.rules, self.agreement = rules, Agreement(algorithm, network, agree)
         # Rules that look at what is equal in all processes decide alike; for others the leader decides.
         self.alike = all(type(rule) in ALIKE for rule in rules)
@@ -127,6 +131,7 @@ class Drive:
         self.round_before = 0
         self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
         self.notes: list[str] = []
+        self.measuring = 0.0
 
     def look(self, moment: Moment, saved: checkpoints.Saved | None, interrupt: Interrupt) -> Stop | None:
         """Everything that happens after a step."""
@@ -196,12 +201,14 @@ class Drive:
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
+        clock = time.perf_counter()
         measured = metrics.measure(moment.team, moment.spread, self.start)
         self.measures = metrics.Measures(**moment.team.told(measured.as_dict()))
         self.history.add(
             step=moment.step, round=moment.round, scalars=moment.scalars, seconds=moment.seconds,
             **self.measures.as_dict(),
         )  # fmt: skip
+        self.measuring += time.perf_counter() - clock
         return self.measures
 
     def facts(self) -> dict[str, Any]:
@@ -218,6 +225,7 @@ class Drive:
             "shape": list(self.X.shape),
             "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
             "settings": self.settings,
+            **({"mini-batches (size, seed)": self.batches} if self.batches else {}),
         }
 
     def save(self, moment: Moment) -> None:
@@ -275,7 +283,7 @@ class Drive:
             stop.reason, stop.converged, X, team.collect([part.X for part in moment.parts]),
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
-            axes, notes, self.signal, team.own(moment.parts),
+            axes, notes, self.signal, self.measuring, team.own(moment.parts),
         )  # fmt: skip
 
 

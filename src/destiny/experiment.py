@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from destiny import networks, output
+from destiny import datasets, networks, output
 from destiny.algorithms import KINDS
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems import OLSR, PCA, SDL, data, olsr, pca, sdl
@@ -27,8 +27,8 @@ SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
     "sdl": (sdl.synthetic, {"n": int, "m": int, "density": float, "seed": int}),
 }
 PROBLEM = {
-    "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "targets": str, "p": int,
-    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
+    "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "dataset": str, "targets": str,
+    "p": int, "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
 TOP = {
     "problem": dict,
@@ -50,7 +50,7 @@ LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file asks for, checked and ready to run."""
+    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture."""
 
     tables: dict[str, Any]
     problem: Problem
@@ -63,6 +63,7 @@ class Experiment:
     checkpoint: int
     threads: int | None
     mpi: dict[str, Any]
+    image: tuple[int, ...] | None = None
 
 
 class Once:
@@ -93,15 +94,18 @@ class Once:
 def read(path: str | Path) -> Experiment:
     """Read and check an experiment file; relative paths in it are relative to the file."""
     path = Path(path)
-    tables = load_tables(path)
-    check(tables, str(path), TOP, required=("problem", "network"))
-    folder = path.parent
+    return make(load_tables(path), path.parent, str(path))
+
+
+def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = None) -> Experiment:
+    """Check the tables of an experiment; ``home`` is the folder of the known data sets."""
+    check(tables, where, TOP, required=("problem", "network"))
     run = check(tables.get("run", {}), "[run]", RUN)
     for key in ("every", "checkpoint"):
         if run.get(key, 0) < 0:
             raise SettingsError(f"[run] {key} must be at least 0; found {run[key]}")
     start = check(tables.get("start", {}), "[start]", START)
-    problem = read_problem(tables["problem"], folder)
+    problem = read_problem(tables["problem"], folder, home=home)
     return Experiment(
         tables=tables,
         problem=Once(problem),
@@ -114,6 +118,7 @@ def read(path: str | Path) -> Experiment:
         checkpoint=run.get("checkpoint", 100),
         threads=run.get("threads"),
         mpi=check(tables.get("mpi", {}), "[mpi]", MPI),
+        image=datasets.IMAGES.get(tables["problem"].get("dataset", "")),
     )
 
 
@@ -127,8 +132,13 @@ def load_tables(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is not a TOML file: {error}") from error
 
 
-def read_problem(table: dict[str, Any], folder: Path, read: Reader | None = None) -> Problem:
-    """[problem]: data from files, or synthetic; ``read`` finds the agents' shares (`read_silos`)."""
+def read_problem(
+    table: dict[str, Any], folder: Path, read: Reader | None = None, home: Path | None = None
+) -> Problem:
+    """[problem]: data from files, synthetic, or a known data set.
+
+    ``read`` finds the agents' shares (`read_silos`); ``home`` is the folder of the known data sets.
+    """
     check(table, "[problem]", PROBLEM, required=("kind", "agents"))
     kind, agents = table["kind"], table["agents"]
     if agents < 1:
@@ -136,17 +146,23 @@ def read_problem(table: dict[str, Any], folder: Path, read: Reader | None = None
     sizes = table.get("sizes")
     if sizes is not None and (len(sizes) != agents or not all(fits(s, int) and s >= 0 for s in sizes)):
         raise SettingsError(f"[problem] sizes must be {agents} whole numbers, one per agent; found {sizes}")
-    if ("data" in table) == ("synthetic" in table):
-        raise SettingsError("[problem] needs either data or synthetic, one of the two")
+    if sum(key in table for key in ("data", "synthetic", "dataset")) != 1:
+        raise SettingsError("[problem] needs either data, synthetic or dataset, one of the three")
     if sizes is not None and "{agent" in table.get("data", ""):
         raise SettingsError("[problem] sizes belong to one file for all agents: here each has its own")
     if ("targets" in table) != (kind == "olsr" and "data" in table):
         raise SettingsError("[problem] targets belong to olsr with data, and olsr with data needs them")
-    if "p" not in table and "targets" not in table:
+    if "p" not in table and "targets" not in table and not (kind == "olsr" and "dataset" in table):
         raise SettingsError("[problem] needs the key 'p': a whole number")
     if "precision" in table and kind != "sdl":
         raise SettingsError(f"[problem] precision belongs to sdl; found kind {kind!r}")
-    return synthetic(table, kind) if "synthetic" in table else from_files(table, kind, folder, read)
+    if "synthetic" in table:
+        return synthetic(table, kind)
+    if "dataset" not in table:
+        return from_files(table, kind, folder, read)
+    if read is not None:  # the loader reads a whole set, and here each process holds its own share only
+        raise SettingsError("[problem] dataset is for runs in one place: give each agent its own data")
+    return from_dataset(table, kind, home)
 
 
 def synthetic(table: dict[str, Any], kind: str) -> Problem:
@@ -164,6 +180,25 @@ def synthetic(table: dict[str, Any], kind: str) -> Problem:
     return problem
 
 
+def from_dataset(table: dict[str, Any], kind: str, home: Path | None = None) -> Problem:
+    """A known data set, dealt out to the agents; olsr fits the indicators of its classes."""
+    found = datasets.load(table["dataset"], home)
+    options = {k: table[k] for k in ("scale", "precision") if k in table}
+    sizes = table.get("sizes", table["agents"])
+    if kind == "olsr":
+        targets = olsr.one_hot(found.labels)
+        require_p(table, len(targets), f"{found.name} has {len(targets)} classes")
+        return olsr.from_data(found.data, targets, sizes, **options)
+    made: Problem = PROBLEMS[kind](deal(found.data, sizes, what=found.name), table["p"], **options)
+    return made
+
+
+def require_p(table: dict[str, Any], targets: int, why: str) -> None:
+    """Refuse a p that is not the number of targets."""
+    if table.get("p", targets) != targets:
+        raise SettingsError(f"[problem] p is {table['p']} but {why}: make them equal")
+
+
 def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | None = None) -> Problem:
     """One file for all agents, or one per agent where the name holds ``{agent}``."""
     read = read or read_silos
@@ -172,10 +207,7 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
     if kind == "olsr":
         targets = read(table, "targets", folder)
         problem = OLSR(silos, targets, **options)
-        if table.get("p", problem.shape[1]) != problem.shape[1]:
-            raise SettingsError(
-                f"[problem] p is {table['p']} but targets has {problem.shape[1]} rows: make them equal"
-            )
+        require_p(table, problem.shape[1], f"targets has {problem.shape[1]} rows")
         return problem
     made: Problem = PROBLEMS[kind](silos, table["p"], **options)
     return made

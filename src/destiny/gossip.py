@@ -47,6 +47,12 @@ def contraction(rounds: int, lambda_: float) -> float:
     return 2 * c**rounds / (1 + c ** (2 * rounds))
 
 
+def rounds_for(accuracy: float, lambda_: float) -> int:
+    """Rounds after which `chebyshev` leaves at most this of a deviation from the mean."""
+    c = lambda_ / (1 + math.sqrt(1 - lambda_**2))
+    return 1 if c <= accuracy else math.ceil(math.log(accuracy / 2) / math.log(c))
+
+
 FLOOR = -0.2  # below -1/3 momentum in the mixed quantity fails, below -0.2 where agents curve downwards
 SINGLE = 0.8  # up to this lambda one round a step needs fewest rounds; found on some seeds, see docs
 ENOUGH = 0.7  # beyond it, as many rounds as bring lambda down to this

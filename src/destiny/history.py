@@ -67,10 +67,13 @@ class History:
     @classmethod
     def from_csv(cls, path: str | Path) -> History:
         """Read what `to_csv` wrote."""
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
+        try:
+            with Path(path).open(newline="", encoding="utf-8") as file:
+                header, *rows = list(csv.reader(file)) or [[]]
+            history = cls(tuple(header))
+            history.rows = [tuple(float(v) for v in row) for row in rows]
+        except (OSError, ValueError, csv.Error) as error:
+            raise DestinyError(f"{path} cannot be read as a history: {error}") from error
         if not header or any(len(row) != len(header) for row in rows):
             raise DestinyError(f"{path} is not a history: expected a header and rows of equal length")
-        history = cls(tuple(header))
-        history.rows = [tuple(float(v) for v in row) for row in rows]
         return history

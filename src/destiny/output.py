@@ -73,7 +73,7 @@ def same_experiment(folder: Path, tables: Mapping[str, Any]) -> None:
 def begin(folder: Path, tables: Mapping[str, Any]) -> None:
     """Mark the folder as this experiment's."""
     folder.mkdir(parents=True, exist_ok=True)
-    _save_json(folder / "experiment.json", lasting(tables))
+    write_json(folder / "experiment.json", lasting(tables))
 
 
 def write(folder: Path, results: Mapping[str, Result]) -> None:
@@ -83,7 +83,7 @@ def write(folder: Path, results: Mapping[str, Result]) -> None:
     replace(folder / label / "history.csv", result.history.to_csv)
     replace(folder / label / "solution.npz", lambda path: _save_solution(path, result))
     entries = [{"label": name, **r.summary()} for name, r in results.items()]
-    _save_json(folder / "summary.json", entries, allow_nan=False)
+    write_json(folder / "summary.json", entries, allow_nan=False)
 
 
 def describe(
@@ -131,7 +131,7 @@ def describe(
         extras["classes"] = [str(name) for name in classes]
     found = (facts.network_facts(network), facts.about(problem, seed, engine, started), extras)
     for name, table in zip(DESCRIBED, found, strict=True):
-        _save_json(folder / name, table, indent=None)
+        write_json(folder / name, table, indent=None)
 
 
 def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], None]) -> None:
@@ -141,6 +141,12 @@ def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], N
         replace(folder / "convergence.png", lambda path: convergence(histories, path))
     except MissingExtraError as error:
         warn(f"convergence.png was not drawn: {error}")
+
+
+def write_json(path: Path, content: object, indent: int | None = 2, allow_nan: bool = True) -> None:
+    """A JSON file, made whole; its folder must be there."""
+    text = json.dumps(content, indent=indent, allow_nan=allow_nan) + "\n"
+    replace(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def replace(path: Path, writer: Callable[[Path], object]) -> None:
@@ -153,11 +159,6 @@ def replace(path: Path, writer: Callable[[Path], object]) -> None:
         raise DestinyError(f"could not write {path}: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
-
-
-def _save_json(path: Path, content: Any, indent: int | None = 2, allow_nan: bool = True) -> None:
-    text = json.dumps(content, indent=indent, allow_nan=allow_nan) + "\n"
-    replace(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def _save_solution(path: Path, result: Result) -> None:

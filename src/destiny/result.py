@@ -33,6 +33,8 @@ class Result:
         One row per measurement.
     steps, rounds, scalars, seconds
         Iterations, communication rounds, float64 numbers sent over all links, time without measuring.
+    measuring : float
+        Seconds spent on measuring, since the run was last resumed.
     notes : list of str
         Remarks on the run worth knowing.
     settings : dict
@@ -55,6 +57,7 @@ class Result:
     axes: Array | None = None
     notes: list[str] = field(default_factory=list)
     interrupted: str | None = None
+    measuring: float = 0.0
     state: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:

@@ -14,12 +14,13 @@ from threadpoolctl import threadpool_limits
 import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.algorithms import About, DestinyMomentum
+from destiny.algorithms import DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.base import Deaf, Engine, Team
-from destiny.errors import MismatchError, ProblemError, SettingsError, is_whole
+from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
+from destiny.misfits import require_fit
 from destiny.problems import Separable
 from destiny.progress import ProgressBar
 from destiny.result import Result
@@ -122,26 +123,9 @@ def chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology
     algorithm = DestinyMomentum() if algorithm is None else algorithm
     if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
         raise SettingsError(f"algorithm must be an object such as destiny.Destiny(); found {algorithm!r}")
-    about = getattr(algorithm, "about", None)
-    if isinstance(about, About):
-        _fits(about, problem)
+    require_fit(algorithm, problem)
     # What the network knows of itself, and all agents must be told alike.
     return algorithm.on(network) if hasattr(algorithm, "on") else algorithm
-
-
-def _fits(about: About, problem: Problem) -> None:
-    """Refuse a method made for other problems, naming both."""
-    kind = getattr(problem, "kind", type(problem).__name__)
-    if about.problem is not None and kind != about.problem:
-        raise MismatchError(
-            f"{about.title} solves {about.problem.upper()} only; this problem is {kind.upper()}: choose a "
-            "method for any f, such as destiny"
-        )
-    if about.alone and problem.agents > 1:
-        raise MismatchError(
-            f"{about.title} is a method for one agent; this problem has {problem.agents}: choose a "
-            "decentralised method, or pool the data (destiny.problems.pooled)"
-        )
 
 
 def _restore(
@@ -166,6 +150,7 @@ def _facts(
     return {
         "package version": destiny.__version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
+        "mini-batches": getattr(problem, "batches", []),
         "network": checkpoints.network_digest(network),
         "algorithm": settings_of(algorithm),
         "step to resume from": None if resume is None else resume.facts["step"],
@@ -299,7 +284,7 @@ def prepare(
     drive = Drive(
         algorithm, network, X, every=every,
         folder=None if checkpoint is None else Path(checkpoint), save_every=checkpoint_every,
-        agree=tolerance if decentralised else None,
+        agree=tolerance if decentralised else None, batches=getattr(problem, "batches", []),
         rules=[
             *([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules,
             *([] if seconds is None else [Seconds(seconds)]), Rounds(rounds),

@@ -44,6 +44,11 @@ class Pace:
     count: Array
     """Steps taken."""
 
+    @property
+    def next(self) -> int:
+        """The number of the step being taken, from 1; agents count alike."""
+        return int(self.count.flat[0]) + 1
+
     @classmethod
     def start(cls, eta: Array, bound: Array) -> Pace:
         """The pace before the first step."""
@@ -162,8 +167,8 @@ class Constant:
         positive("eta", self.eta)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
-        """Nothing changes."""
-        return pace
+        """Nothing changes but the count."""
+        return replace(pace, count=pace.count + 1)
 
     steeper = unmoved
 
@@ -192,7 +197,8 @@ class Lipschitz:
     def update(self, pace: Pace, move: Move) -> Pace:
         """Never longer than before, nor than the bound / L."""
         curvature = np.maximum(pace.curvature, secants(move.S, move.dH)[0])
-        return replace(pace, eta=within(pace.eta, pace.bound, curvature), curvature=curvature)
+        eta = within(pace.eta, pace.bound, curvature)
+        return replace(pace, eta=eta, curvature=curvature, count=pace.count + 1)
 
     steeper = unmoved
 
@@ -246,7 +252,7 @@ class PlainBB:
     def update(self, pace: Pace, move: Move) -> Pace:
         """The formula, wherever it is a number."""
         eta = barzilai_borwein(move)
-        return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta))
+        return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta), count=pace.count + 1)
 
     steeper = unmoved
 
@@ -373,6 +379,9 @@ class Alternating:
         """Not beyond what the part just added allows by itself."""
         return replace(pace, eta=within(pace.eta, 1.0, by))
 
+
+STEADY = (Constant, Diminishing)
+"""Rules that do not look at how gradients change: mini-batches change them more than X does."""
 
 RULES: dict[str, type[BB | PlainBB | Alternating | Constant | Lipschitz | Diminishing]] = {
     rule.kind: rule for rule in (BB, PlainBB, Alternating, Constant, Lipschitz, Diminishing)

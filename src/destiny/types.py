@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Hosted(Protocol):
         """Euclidean gradients at X_i, ``(agents, n, p) -> (agents, n, p)``."""
 
 
+@runtime_checkable
 class Problem(Protocol):
     """d private objectives on n x p matrices."""
 
@@ -68,8 +69,11 @@ class Agents(Protocol):
     def ids(self) -> NDArray[np.intp]:
         """Indices of the hosted agents in the network."""
 
-    def gradient(self, X: Array) -> Array:
-        """Euclidean gradients of the hosted agents at their own X_i."""
+    def gradient(self, X: Array, step: int | None = None) -> Array:
+        """Euclidean gradients of the hosted agents at their own X_i.
+
+        With the number of a step, a problem with mini-batches gives those of the step's samples.
+        """
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) of the hosted agents, ``(agents,)``; for line searches."""

@@ -27,6 +27,8 @@ class About:
     """A method for one agent (d = 1)."""
     axes: bool = False
     """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
+    stochastic: bool = False
+    """Whether it takes gradients of mini-batches."""
     reconstruction: bool = False
     """Rebuilt from a description: sound, but not guaranteed to be what the named paper does line by line."""
 

@@ -28,7 +28,7 @@ class DGD(Scheme):
     """X+ = W (X - eta H(X)), or X+ = W X - eta H(X) with order "combine".
 
     With a constant step it stalls where the agents' pulls balance the network's: a bias in proportion to
-    eta. With `Diminishing` steps the bias vanishes, slowly.
+    eta. With `Diminishing` steps the bias vanishes, slowly, and gradients may be those of mini-batches.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class DGD(Scheme):
     step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
     order: Literal["adapt", "combine"] = "adapt"
     kind = "dgd"
-    about = About("DGD", "Nedic & Ozdaglar, IEEE TAC 2009", sends=1, exact=False)
+    about = About("DGD", "Nedic & Ozdaglar, IEEE TAC 2009", sends=1, exact=False, stochastic=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,6 +59,6 @@ class DGD(Scheme):
         sent = s.X - push if self.order == "adapt" else s.X
         (mixed,) = agents.mix(sent)
         X = mixed if self.order == "adapt" else mixed - push
-        H = self.towards(X, deviation(X), s.beta, agents)
+        H = self.towards(X, deviation(X), s.beta, agents, s.pace.next)
         move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(sent - mixed)), scalar(norm(H)))
         return DGDState(X, H, s.beta, self.step_size.update(s.pace, move))

@@ -18,7 +18,9 @@ class DPRGD(DRSGD):
 
     alpha: float = field(default=1.0, init=False)
     kind = "dprgd"
-    about = About("DPRGD", "Deng & Hu, arXiv 2304.08241", sends=1, rounds="rounds", exact=False)
+    about = About(
+        "DPRGD", "Deng & Hu, arXiv 2304.08241", sends=1, rounds="rounds", exact=False, stochastic=True
+    )
 
     def move(self, s: DescentState, WX: Array) -> Array:
         """To the average, down, and back to the manifold."""

@@ -26,7 +26,10 @@ class DRSGD(Riemannian):
     """X+ = R_X(alpha P_X(W^t X) - eta grad f(X)), with diminishing steps by default.
 
     Inexact: every agent follows its own gradient, so with a constant step the agents stall apart, at a
-    distance in proportion to the step; with diminishing steps they creep. The gradients here are full ones.
+    distance in proportion to the step; with diminishing steps they creep.
+
+    Stochastic: on a problem with mini-batches (`destiny.problems.custom`) the gradients are those of samples
+    drawn anew in each step. The first one is full: it sets the step size.
 
     Parameters
     ----------
@@ -42,8 +45,9 @@ class DRSGD(Riemannian):
     alpha: float = 1.0
     kind = "drsgd"
     about = About(
-        "DRSGD", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=1, rounds="rounds", exact=False
-    )
+        "DRSGD", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=1, rounds="rounds", exact=False,
+        stochastic=True,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,7 +62,7 @@ class DRSGD(Riemannian):
         """``rounds`` rounds."""
         (WX,) = self.average(agents, s.X)
         X = self.move(s, WX)
-        H = self.slope(X, agents)
+        H = self.slope(X, agents, s.pace.next)
         seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(H)))
         return DescentState(X, H, self.step_size.update(s.pace, seen))
 

@@ -32,9 +32,9 @@ class PCAL(Alone):
         H = across(s.X, s.H)
         return replace(s, D=H, H=H)
 
-    def towards(self, X: Array, E: Array, beta: Array, agents: Agents) -> Array:
+    def towards(self, X: Array, E: Array, beta: Array, agents: Agents, step: int | None = None) -> Array:
         """PLAM's direction without its part along the columns."""
-        return across(X, super().towards(X, E, beta, agents))
+        return across(X, super().towards(X, E, beta, agents, step))
 
     def settle(self, X: Array) -> Array:
         """On the product of spheres."""

@@ -68,9 +68,9 @@ class Riemannian(Consensus):
         lambda_ = known.lambda_**self.rounds
         return H, known.D, first(self.step_size, known.size, lambda_, known.curvature)
 
-    def slope(self, X: Array, agents: Agents) -> Array:
-        """Riemannian gradients of the agents' own f_i."""
-        return tangent(X, agents.gradient(X))
+    def slope(self, X: Array, agents: Agents, step: int | None = None) -> Array:
+        """Riemannian gradients of the agents' own f_i, or of a step's mini-batches."""
+        return tangent(X, agents.gradient(X, step))
 
     def retract(self, X: Array) -> Array:
         """Back to the manifold."""

@@ -94,10 +94,10 @@ class Scheme:
         pace = first(self.step_size, known.size, known.lambda_, L, self.averaged)
         return Opening(E, H + pull, known.D + pull, beta, pace)
 
-    def towards(self, X: Array, E: Array, beta: Array, agents: Agents) -> Array:
-        """The direction at X, from E = X^T X - I."""
+    def towards(self, X: Array, E: Array, beta: Array, agents: Agents, step: int | None = None) -> Array:
+        """The direction at X, from E = X^T X - I; of a step's mini-batches if its number is given."""
         direction = DIRECTIONS[self.direction]
-        return direction.assemble(X, E, agents.gradient(direction.point(X, E)), beta)
+        return direction.assemble(X, E, agents.gradient(direction.point(X, E), step), beta)
 
 
 def heed(

@@ -60,9 +60,13 @@ class HostedAgents:
         self.flood: Array | None = None
         self._weights: csr_array[Any, Any] | None = None
 
-    def gradient(self, X: Array) -> Array:
-        """Euclidean gradients of the hosted agents at their own X_i, ``(hosted, n, p)``."""
-        return self.hosted.gradient(X)
+    def gradient(self, X: Array, step: int | None = None) -> Array:
+        """Euclidean gradients of the hosted agents at their own X_i, ``(hosted, n, p)``.
+
+        Of the step's mini-batches where a method names its step and the problem has any.
+        """
+        sample = None if step is None else getattr(self.hosted, "sample", None)
+        return self.hosted.gradient(X) if sample is None else np.asarray(sample(X, step))
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) of the hosted agents, ``(hosted,)``."""

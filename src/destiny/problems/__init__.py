@@ -1,7 +1,7 @@
 """What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
 from destiny.problems import custom, data, olsr, pca, sdl
-from destiny.problems.custom import Separable, check_gradient
+from destiny.problems.custom import Separable, check_gradient, total
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
 from destiny.problems.pooled import pooled
@@ -19,4 +19,5 @@ __all__ = [
     "pca",
     "pooled",
     "sdl",
+    "total",
 ]

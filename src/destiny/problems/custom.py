@@ -1,94 +1,132 @@
-"""Problems of your own: any objectives with a value and a gradient, and a check that the two agree."""
+"""Problems of your own: from functions and data, differentiated for you if you like; in sums and batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_real, check_stack
+from destiny.problems import by_jax, by_torch
+from destiny.problems.checks import check_seed, check_size
+from destiny.problems.functions import Data, Functions
+from destiny.problems.held import Pair
+from destiny.problems.separable import Separable
+from destiny.problems.sums import Total, total
 from destiny.problems.taylor import GradientCheck, check_gradient
-from destiny.types import Array, Objective
 
-__all__ = ["GradientCheck", "Loop", "Separable", "check_gradient"]
+__all__ = [
+    "Functions",
+    "GradientCheck",
+    "Separable",
+    "Total",
+    "check_gradient",
+    "problem",
+    "total",
+]
+
+Function: TypeAlias = Callable[..., Any]
 
 
-class Separable:
-    """A problem made of any d objectives, one per agent.
+def problem(
+    value: Function | Sequence[Any],
+    gradient: Function | Sequence[Function] | None = None,
+    *,
+    shape: tuple[int, int],
+    data: Data | None = None,
+    agents: int | None = None,
+    autodiff: Literal["jax", "torch"] | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+) -> Functions | Separable:
+    """A problem from functions of your own.
 
     Parameters
     ----------
-    objectives : sequence of Objective
-        Objects with ``value(X) -> float`` and ``gradient(X) -> (n, p)`` for X ``(n, p)``.
+    value : callable, or a list of d
+        ``value(X, *data_i) -> one number`` for X ``(n, p)``. A list holds one function per agent, or one
+        object per agent with ``value`` and ``gradient`` methods.
+    gradient : callable, or a list of d, optional
+        ``gradient(X, *data_i) -> (n, p)``, the Euclidean gradient. Or leave it out and name an autodiff.
     shape : (n, p)
+    data : list of d, or a callable ``agent -> data_i``, optional
+        What each agent holds: a tuple is spread over the arguments after X, a dict over those it names,
+        anything else is one argument. A callable is asked when an agent is hosted, so that each process
+        loads its own agents' data only; give ``agents`` with it.
+    agents : int, optional
+        d, where neither a list of functions nor one of data tells.
+    autodiff : {"jax", "torch"}, optional
+        What differentiates ``value``. X and all data of floating point are given to it in float64.
+    batch : int, optional
+        Samples in a mini-batch, for methods that take them; samples are the rows (axis 0) of every array.
+    seed : int
+        Of the mini-batches, together with the agent and the step.
 
     Examples
     --------
-    >>> class Linear:
-    ...     def value(self, X): return float(X[0, 0])
-    ...     def gradient(self, X): return np.array([[1.0], [0.0], [0.0]])
-    >>> problem = Separable([Linear(), Linear()], shape=(3, 1))
-    >>> problem.host([0, 1]).value(np.ones((2, 3, 1)))
-    array([1., 1.])
+    >>> import numpy as np
+    >>> silos = [np.ones((5, 3)), 2 * np.ones((4, 3))]
+    >>> def value(X, A): return -0.5 * np.sum((A @ X) ** 2)
+    >>> def gradient(X, A): return -A.T @ (A @ X)
+    >>> ours = problem(value, gradient, data=silos, shape=(3, 1))
+    >>> ours.host([0, 1]).value(np.ones((2, 3, 1)))
+    array([-22.5, -72. ])
     """
-
-    kind: Literal["custom"] = "custom"
-
-    def __init__(self, objectives: Sequence[Objective], shape: tuple[int, int]) -> None:
-        if len(objectives) == 0:
-            raise ProblemError("a problem needs at least one agent; found no objectives; give one per agent")
-        for agent, objective in enumerate(objectives):
-            for method in ("value", "gradient"):
-                if not callable(getattr(objective, method, None)):
-                    raise ProblemError(
-                        f"agent {agent}'s objective must have value(X) and gradient(X); found "
-                        f"{type(objective).__name__} without {method}; add the method"
-                    )
-        n, p = shape
-        self._objectives = tuple(objectives)
-        self._shape = (n, check_p(p, n))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p)."""
-        return self._shape
-
-    @property
-    def agents(self) -> int:
-        """d."""
-        return len(self._objectives)
-
-    def host(self, ids: Sequence[int]) -> Loop:
-        """The objectives of the agents ``ids``."""
-        return Loop([(i, self._objectives[i]) for i in check_ids(ids, self.agents)], self._shape)
-
-    def describe(self) -> str:
-        """The problem in one sentence."""
-        n, p = self._shape
-        return f"Custom problem on {n} x {p} matrices: {self.agents} agents hold one objective each."
+    if autodiff is None and gradient is None and batch is None and data is None and _objects(value):
+        return Separable(value, shape)  # type: ignore[arg-type]
+    if autodiff not in (None, "jax", "torch"):
+        raise ProblemError(f'autodiff must be "jax" or "torch"; found {autodiff!r}; or give a gradient')
+    if (gradient is None) == (autodiff is None):
+        found = "neither" if gradient is None else "both"
+        raise ProblemError(
+            f'a problem needs a gradient or an autodiff ("jax" or "torch"); found {found}; give one of them'
+        )
+    if batch is not None:
+        check_size("batch", batch)
+        if data is None:
+            raise ProblemError("mini-batches need data to draw from; found none; give data")
+    check_seed(seed)
+    return Functions(_pairs(value, gradient, autodiff), shape, data, agents, batch, seed)
 
 
-class Loop:
-    """Objectives of the hosted agents, one after the other; NaN and infinity are passed on as they are."""
+def _objects(value: Any) -> bool:
+    """Whether objects with a value and a gradient were given."""
+    return _listed(value) and any(hasattr(objective, "gradient") for objective in value)
 
-    def __init__(self, objectives: Sequence[tuple[int, Objective]], shape: tuple[int, int]) -> None:
-        self._objectives = objectives
-        self._shape = shape
 
-    def value(self, X: Array) -> Array:
-        """f_i(X_i), ``(agents,)``."""
-        X = check_stack(X, len(self._objectives), self._shape)
-        out = np.empty(len(X))
-        for place, (agent, objective) in enumerate(self._objectives):
-            out[place] = check_real(objective.value(X[place]), (), f"agent {agent}'s value")
-        return out
+def _pairs(value: Any, gradient: Any, autodiff: str | None) -> Pair | list[Pair]:
+    """Values and gradients together; a function that several agents share is differentiated once."""
+    for what, given in (("value", value), ("gradient", gradient)):
+        for agent, function in enumerate(given if _listed(given) else []):
+            if not callable(function):
+                raise ProblemError(
+                    f"agent {agent}'s {what} must be a function; found {type(function).__name__}; "
+                    "give a callable"
+                )
+        if given is not None and not _listed(given) and not callable(given):
+            raise ProblemError(
+                f"{what} must be a function or a list of them; found {type(given).__name__}; give a callable"
+            )
+    if not _listed(value) and not _listed(gradient):
+        return _pair(value, gradient, autodiff)
+    values = value if _listed(value) else [value] * len(gradient)
+    gradients = gradient if _listed(gradient) else [gradient] * len(values)
+    if len(values) != len(gradients):
+        raise ProblemError(
+            f"there must be as many gradients as values; found {len(gradients)} and {len(values)}; give one "
+            "of each per agent, or one function for all"
+        )
+    known: dict[tuple[int, int], Pair] = {}
+    for f, g in zip(values, gradients, strict=True):
+        if (id(f), id(g)) not in known:
+            known[id(f), id(g)] = _pair(f, g, autodiff)
+    return [known[id(f), id(g)] for f, g in zip(values, gradients, strict=True)]
 
-    def gradient(self, X: Array) -> Array:
-        """Euclidean gradients, ``(agents, n, p)``."""
-        X = check_stack(X, len(self._objectives), self._shape)
-        out = np.empty_like(X)
-        for place, (agent, objective) in enumerate(self._objectives):
-            out[place] = check_real(objective.gradient(X[place]), self._shape, f"agent {agent}'s gradient")
-        return out
+
+def _listed(given: Any) -> bool:
+    return isinstance(given, list | tuple)
+
+
+def _pair(value: Function, gradient: Function | None, autodiff: str | None) -> Pair:
+    if gradient is not None:
+        return Pair(value, gradient)
+    return by_jax.pair(value) if autodiff == "jax" else by_torch.pair(value)

@@ -13,12 +13,13 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Pair, Quadratic
 from destiny.problems.silos import Agents, Columns, Silos, Source, deal
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
 MAPPED = 1500  # samples in a portrait: more hide each other
 
 
-class OLSR:
+class OLSR(Summable):
     """Orthogonal least squares regression, problem (1.4) of the paper.
 
     Agent i holds data ``C_i`` and targets ``D_i``, and f_i(X) = ||C_i^T X - D_i^T||_F^2 with gradient

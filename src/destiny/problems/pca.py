@@ -13,13 +13,14 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Quadratic, moments
 from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
 
 
-class PCA:
+class PCA(Summable):
     """Principal component analysis, problem (1.3) of the paper.
 
     Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is

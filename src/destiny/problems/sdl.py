@@ -12,12 +12,13 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.silos import Agents, Silos, Source, deal
 from destiny.problems.streams import Stream, Streams
+from destiny.problems.sums import Summable
 from destiny.types import Array
 
 Precision: TypeAlias = Literal["auto", "float32", "float64"]
 
 
-class SDL:
+class SDL(Summable):
     """Sparse dictionary learning by the l4 norm, problem (1.5) of the paper.
 
     Agent i holds ``B_i`` and f_i(X) = -1/4 ||X^T B_i||_4^4, with gradient -B_i (B_i^T X)^3, the cube by

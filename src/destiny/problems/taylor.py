@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from destiny.problems.checks import check_real
-from destiny.types import Array, Hosted, Objective
+from destiny.types import Array, Hosted, Objective, Problem
 
 STEPS = np.logspace(0, -8, 41)  # five per decade, relative to the norm of X
 WINDOW = 10  # two decades: long enough for a slope, short enough to stay below the terms of third order
@@ -34,7 +34,7 @@ class GradientCheck:
 
 
 def check_gradient(
-    objective: Objective | Hosted,
+    objective: Objective | Hosted | Problem,
     X: Array,
     seed: int = 0,
     noise: float = float(np.finfo(np.float64).eps),
@@ -47,8 +47,8 @@ def check_gradient(
 
     Parameters
     ----------
-    objective : Objective or Hosted
-        Hosted agents are checked together, at a stack X.
+    objective : Objective, Hosted or Problem
+        The agents of a problem are checked one by one; hosted agents together, at a stack X.
     X : ndarray (n, p), or (agents, n, p) for hosted agents
     seed : int
         Of the directions.
@@ -64,6 +64,8 @@ def check_gradient(
     gradient and value agree: the Taylor error falls with slope 2.00 (expected 2)
     """
     X = np.asarray(X, dtype=np.float64)
+    if isinstance(objective, Problem):
+        return _each_agent(objective, X, seed, noise)
     gradient = check_real(objective.gradient(X), X.shape, "the gradient")
     if not np.isfinite(_value(objective, X)) or not np.isfinite(gradient).all():
         return GradientCheck(
@@ -72,6 +74,15 @@ def check_gradient(
     rng = np.random.default_rng(seed)
     checks = [_along(_direction(X, gradient, rng), objective, X, gradient, noise) for _ in range(DIRECTIONS)]
     return next((check for check in checks if not check.ok), checks[0])
+
+
+def _each_agent(problem: Problem, X: Array, seed: int, noise: float) -> GradientCheck:
+    """The first agent whose gradient is wrong, named; or the last one's check."""
+    for agent in range(problem.agents):
+        check = check_gradient(problem.host([agent]), X[None], seed, noise)
+        if not check.ok:
+            return replace(check, message=f"agent {agent}: {check.message}")
+    return check
 
 
 def _direction(X: Array, gradient: Array, rng: np.random.Generator) -> Array:

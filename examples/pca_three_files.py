@@ -1,0 +1,49 @@
+"""PCA of three CSV files, one per hospital, without ever putting them together.
+
+    python examples/pca_three_files.py a.csv b.csv c.csv     # any number of files, one header line each
+
+Without files it makes three small ones first, to have something to show. Under mpiexec each rank reads one
+file only, its own: mpiexec -n 3 python examples/pca_three_files.py a.csv b.csv c.csv
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from destiny.engines import chosen
+from destiny.estimators import DecentralizedPCA
+
+
+def made(folder: str) -> list[str]:
+    """Three files of different lengths."""
+    rng = np.random.default_rng(0)
+    paths = [str(Path(folder) / f"hospital-{name}.csv") for name in "abc"]
+    for path, rows in zip(paths, (40, 25, 60), strict=True):
+        data = rng.standard_normal((rows, 5)) @ rng.standard_normal((5, 5)) + 50
+        np.savetxt(path, data, delimiter=",", header="age,weight,pulse,sugar,iron", comments="")
+    return paths
+
+
+def main() -> None:
+    """Fit and tell."""
+    pca = DecentralizedPCA(n_components=2, random_state=0)
+    if chosen() == "mpi":
+        from mpi4py import MPI
+
+        rank = MPI.COMM_WORLD.rank
+        pca.fit_local(np.loadtxt(sys.argv[1 + rank], delimiter=",", skiprows=1))
+        if rank > 0:
+            return
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            files = sys.argv[1:] or made(folder)
+            pca.fit([np.loadtxt(file, delimiter=",", skiprows=1) for file in files])
+    print(f"{pca.n_samples_} rows, {pca.network_.agents} agents, {pca.n_rounds_} rounds")
+    print("explained variance:", " ".join(f"{100 * part:.1f} %" for part in pca.explained_variance_ratio_))
+    print(np.array2string(pca.components_, precision=3))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The files of the data sets: where they are looked for, what they must be, and where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from destiny.errors import MissingExtraError, ProblemError
+
+VARIABLE = "DESTINY_DATA"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Where a file can be fetched: itself, gzipped, or inside an archive."""
+
+    url: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a data set, by its place in the data folder."""
+
+    path: str
+    md5: str
+    remote: Remote | None = None
+    gz_md5: str | None = None  # of the same file, gzipped, under its own name and .gz
+
+    @property
+    def archived(self) -> bool:
+        """Whether it comes inside an archive."""
+        return self.remote is not None and self.remote.url.endswith(".tar.gz")
+
+
+MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"  # the site named in the paper no longer serves them
+CIFAR = "https://www.cs.toronto.edu/~kriz/"
+CIFAR_10 = Remote(CIFAR + "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530")
+CIFAR_100 = Remote(CIFAR + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8")
+
+
+def _mnist(name: str, md5: str, gz_md5: str) -> File:
+    return File(f"mnist/{name}", md5, Remote(f"{MNIST}{name}.gz", gz_md5), gz_md5)
+
+
+# Those of Cora are of our copies: none is published.
+FILES: dict[str, tuple[File, ...]] = {
+    "cora-DS": (File("cora/Cora_DS_uni.mat", "e64ebfbb7b7df4b746952f6f278f951a"),),
+    "cora-HA": (File("cora/Cora_HA_uni.mat", "966c7572d1da0b3f8c34cba2ad55b674"),),
+    "cora-PL": (File("cora/Cora_PL_uni.mat", "303c07b3f48f2620212d9d267373265f"),),
+    "mnist": (
+        _mnist(
+            "train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb", "f68b3c2dcbeaaa9fbdd348bbdeb94873"
+        ),
+        _mnist(
+            "train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624", "d53e105ee54ea40749a09fcbcd1e9432"
+        ),
+    ),
+    "cifar10": tuple(
+        File(f"cifar-10-batches-bin/data_batch_{k}.bin", md5, CIFAR_10)
+        for k, md5 in enumerate(
+            (
+                "5dd7e06a14cb22eb9f671a540d1b7c25",
+                "5ea93a67294ea407fff1d09f752e9692",
+                "942cd6a4bcdd0dd3c604fbe906cb4421",
+                "ae636b3ba5c66a11e91e8cb52e771fcb",
+                "53f37980c15c3d472c316c40844f3f0d",
+            ),
+            start=1,
+        )
+    ),
+    "cifar100": (File("cifar-100-binary/train.bin", "6172c7755cfe09b2fe270c85cebc1b15", CIFAR_100),),
+}
+
+
+def home(folder: str | Path | None = None) -> Path:
+    """The data folder: the one given, or of the variable DESTINY_DATA, or the user's cache."""
+    if folder is not None:
+        return Path(folder)
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "destiny"
+
+
+def find(name: str, folder: str | Path | None = None, fetch: bool = True) -> list[Path]:
+    """The files of a data set, all of them whole; what is missing is fetched."""
+    place = home(folder)
+    return [_find_one(file, place, fetch) for file in FILES[name]]
+
+
+def _find_one(file: File, place: Path, fetch: bool) -> Path:
+    plain, zipped = place / file.path, place / f"{file.path}.gz"
+    found = plain if plain.is_file() or file.gz_md5 is None or not zipped.is_file() else zipped
+    if not found.is_file():
+        if not fetch:
+            raise ProblemError(missing(file, place))
+        found = download(file, place)
+    expected = file.md5 if found.suffix != ".gz" else file.gz_md5
+    if (md5 := checksum(found)) != expected:
+        raise ProblemError(
+            f"{found} must have the MD5 sum {expected}; found {md5}: the file is damaged or another version; "
+            "delete it and fetch it again"
+        )
+    return found
+
+
+def missing(file: File, place: Path, why: str = "found none") -> str:
+    """Which file, from where, into which folder."""
+    if file.remote is None:
+        source = "no address that serves it is known; the paper names its source in Section 4.4"
+    else:
+        source = f"get it from {file.remote.url}" + (" and unpack it" if file.archived else "")
+    target = (place / file.path).parent
+    return (
+        f"{place / file.path} must be there; {why}; {source}, and put {Path(file.path).name} into {target}, "
+        f"or name the folder that has it with --data or {VARIABLE}"
+    )
+
+
+def download(file: File, place: Path) -> Path:
+    """Fetch a file, checked by its MD5 sum, or say how to come by it."""
+    if file.remote is None:
+        raise ProblemError(missing(file, place))
+    try:
+        import pooch
+    except ImportError as error:
+        raise MissingExtraError(
+            missing(file, place, 'it is fetched for you after pip install "destiny-stiefel[data]"')
+        ) from error
+    target = (place / file.path).parent
+    name = file.remote.url.rpartition("/")[2]
+    try:
+        got = Path(
+            pooch.retrieve(
+                file.remote.url,
+                known_hash=f"md5:{file.remote.md5}",
+                fname=name,
+                path=place if file.archived else target,
+            )
+        )
+    except Exception as error:  # whatever the network, the proxy or the disk came up with
+        why = f"it could not be fetched ({type(error).__name__})"
+        raise ProblemError(missing(file, place, why)) from error
+    if file.archived:
+        with tarfile.open(got) as archive:
+            archive.extractall(place, filter="data")
+        got.unlink()
+        return place / file.path
+    return got
+
+
+def checksum(path: Path) -> str:
+    """The MD5 sum of a file, as its publishers state it."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

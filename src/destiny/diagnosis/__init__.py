@@ -1,0 +1,10 @@
+"""What to expect of a run, and what would help one that does not converge: `diagnose`."""
+
+from destiny.diagnosis.advice import Advice
+from destiny.diagnosis.diagnosis import Diagnosis, diagnose
+from destiny.diagnosis.findings import Finding
+from destiny.diagnosis.landscape import Landscape
+from destiny.diagnosis.prediction import Prediction
+from destiny.diagnosis.theory import Theory
+
+__all__ = ["Advice", "Diagnosis", "Finding", "Landscape", "Prediction", "Theory", "diagnose"]

@@ -1,0 +1,207 @@
+"""`diagnose`: look at a problem and a network before, or instead of, a run that does not converge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.compare import labelled
+from destiny.diagnosis import findings as find
+from destiny.diagnosis import page
+from destiny.diagnosis.advice import Advice, about_data, advise
+from destiny.diagnosis.differences import Differences
+from destiny.diagnosis.findings import Finding
+from destiny.diagnosis.landscape import survey
+from destiny.diagnosis.mixing import Mixing
+from destiny.diagnosis.prediction import Case, Prediction, predict
+from destiny.diagnosis.theory import Theory, constants
+from destiny.errors import MismatchError
+from destiny.experiment import Once
+from destiny.run import prepare
+from destiny.stiefel import polar
+from destiny.types import Algorithm, Array, Objective, Problem, Topology
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found; ``print(diagnosis)`` is a page for people.
+
+    Attributes
+    ----------
+    facts : dict
+        Numbers, by area and name.
+    findings : tuple of Finding
+        Sentences with ``about``, ``level`` ("ok", "look" or "problem") and ``text``.
+    predictions : dict of Prediction
+        Rounds to tolerance, by the labels of the algorithms; both DESTINYs are always among them.
+    advice : tuple of Advice
+        What would help, most helpful first.
+    theory : Theory
+        Constants of the paper's Section 3, sampled.
+    """
+
+    facts: dict[str, dict[str, Any]]
+    findings: tuple[Finding, ...]
+    predictions: dict[str, Prediction]
+    advice: tuple[Advice, ...]
+    theory: Theory
+
+    def __str__(self) -> str:
+        return page.plain(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; numbers that are not finite are None."""
+        whole: dict[str, Any] = _plain(asdict(self))
+        return whole
+
+
+def diagnose(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    algorithms: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]] | Algorithm[Any] | None = None,
+    *,
+    start: Array | None = None,
+    seed: int = 0,
+    tolerance: float = 1e-8,
+    rounds: int = 10_000,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Look at data, curvature and network, predict the rounds a run will take, and say what would help.
+
+    It pools gradients in this process, as an observer may and an agent may not, and runs no decentralised
+    method: some 500 gradients of all agents, whatever the number of rounds.
+
+    Parameters
+    ----------
+    problem, network, start, seed, tolerance, rounds
+        As in `destiny.solve`.
+    algorithms : algorithm, sequence or mapping by label, optional
+        Those to be judged; by default accelerated DESTINY, as in `solve`.
+    tell : callable
+        Called with a few words before each part of the work.
+
+    Examples
+    --------
+    >>> import destiny
+    >>> problem = destiny.problems.pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=8, seed=0)
+    >>> found = destiny.diagnose(problem, destiny.networks.ring(8))
+    >>> round(found.facts["curvature"]["condition"], 1)
+    6.2
+    """
+    ready = prepare(problem, network, start=start, seed=seed, tolerance=tolerance, rounds=rounds)
+    whole, X = Once(ready.problem), polar(ready.drive.X.mean(axis=0))
+    methods = named(algorithms)
+    tell("hosting the agents")
+    seen = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
+    seen.slopes  # noqa: B018  - refuses gradients that are not finite before anything else is made of them
+    tell("descending on the pooled objective")
+    ground = survey(whole, X)
+    seen = Differences(seen.hosted, whole.agents, X, ground.X)
+    tell("looking at the network")
+    case = Case(ground, seen, Mixing.of(network), tolerance)
+    misfits, told = judged(methods, ready.problem, network, case)
+    fit = {label: methods[label] for label in told}
+    findings = [
+        *find.of_data(ground, seen), *find.of_agents(seen), *find.of_curvature(ground),
+        *find.of_network(network, case.mixing.lambda_), *misfits,
+        *(f for label, m in fit.items() for f in find.of_method(label, m, told[label], case, rounds)),
+    ]  # fmt: skip
+    tell("trying other weights and links")
+    advice = [
+        *(
+            a
+            for label, m in fit.items()
+            for a in advise(label, m, told[label], case, network, whole.kind, rounds)
+        ),
+        *about_data(case),
+    ]
+    tell("sampling the constants of the theory")
+    theory = constants(seen, case.mixing.lambda_)
+    both = {m.kind: predict(m, case) for m in (DestinyMomentum(), Destiny())}
+    return Diagnosis(
+        facts=gathered(whole, network, case),
+        findings=tuple(findings),
+        predictions=told | {kind: p for kind, p in both.items() if kind not in told},
+        advice=tuple(sorted(advice, key=lambda a: -a.saves)),
+        theory=theory,
+    )
+
+
+def named(
+    algorithms: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]] | Algorithm[Any] | None,
+) -> dict[str, Algorithm[Any]]:
+    """Algorithms by label."""
+    if algorithms is None:
+        return labelled([DestinyMomentum()])
+    return labelled(algorithms if isinstance(algorithms, Mapping | Sequence) else [algorithms])
+
+
+def judged(
+    methods: Mapping[str, Algorithm[Any]], problem: Problem, network: Topology, case: Case
+) -> tuple[list[Finding], dict[str, Prediction]]:
+    """Methods made for other problems, and predictions for all others."""
+    misfits: list[Finding] = []
+    told: dict[str, Prediction] = {}
+    for label, method in methods.items():
+        try:
+            prepare(problem, network, method)
+        except MismatchError as error:
+            misfits.append(Finding(label, "problem", str(error)))
+        else:
+            told[label] = predict(method, case)
+    return misfits, told
+
+
+def gathered(problem: Any, network: Topology, case: Case) -> dict[str, dict[str, Any]]:
+    """The numbers behind the sentences."""
+    ground, seen = case.landscape, case.differences
+    n, p = problem.shape
+    L = seen.steep("landing")
+    facts: dict[str, dict[str, Any]] = {
+        "problem": {
+            "kind": problem.kind,
+            "n": n,
+            "p": p,
+            "agents": problem.agents,
+            "tolerance": case.tolerance,
+        },
+        "data": {
+            "gradient at the start": ground.slope,
+            "beta auto": max(ground.slope, float(L.max()) / 4),
+            "beta threshold": ground.threshold,
+            "rows without gradient": int((seen.rows == 0).sum()),
+        },
+        "agents": {
+            "gradient, least": float(seen.gradients.min()),
+            "gradient, most": float(seen.gradients.max()),
+            "curvature, least": float(L.min()),
+            "curvature, most": float(L.max()),
+            "distance from the mean": seen.apart,
+        },
+        "curvature": {
+            "largest": ground.largest,
+            "smallest": ground.smallest,
+            "condition": ground.condition,
+            "slope left": ground.reached,
+        },
+        "network": {"agents": network.agents},
+    }
+    if hasattr(network, "facts"):
+        facts["network"] |= network.facts()
+    facts["network"]["lambda"] = case.mixing.lambda_
+    if case.mixing.spectrum is not None:
+        low, high = case.mixing.spectrum
+        facts["network"] |= {"lowest eigenvalue": low, "highest eigenvalue": high}
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    """Without tuples and without numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

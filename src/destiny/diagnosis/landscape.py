@@ -1,0 +1,167 @@
+"""Where a run will end and how curved it is there: a short pooled descent, then Lanczos on the Hessian.
+
+An observer looks here, out of band: the agents' gradients are averaged in this process, as no agent could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from destiny import networks
+from destiny.algorithms import WenYin
+from destiny.problems import pooled
+from destiny.run import iterate
+from destiny.stiefel import norm, polar, sym, tangent
+from destiny.types import Array, Problem
+
+DESCENT = 200  # steps at most: seconds at the paper's sizes
+NEAR = 1e-5  # of the start's slope: the Hessian there is that of the answer to a few digits
+LANCZOS = 80  # products with the Hessian: resolves curvature ratios up to a thousand or so
+TINY = 1e-6  # of ||V|| = 1, for differences of gradients
+ROUNDING = 1e-15  # of a gradient, relative
+NOISE = 1e-7  # of the largest curvature: below it lies what differences of gradients cannot tell from zero
+
+Field = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """A near-stationary point of the mean objective and the curvature around it.
+
+    Attributes
+    ----------
+    X : ndarray (n, p)
+    reached : float
+        Riemannian gradient there, relative to the start's.
+    slope : float
+        Spectral norm of the mean gradient at the start: what beta="auto" starts from.
+    threshold : float
+        3/2 lambda_max(sym(X^T grad f)): the penalty DESTINY's direction needs; negative where any will do.
+    curvatures, shares : ndarray (k,)
+        Ritz values of the Riemannian Hessian and how much of the way from the start lies along them, as
+        shares of the squared gradient. Directions along which f does not change have no part in it.
+    """
+
+    X: Array
+    reached: float
+    slope: float
+    threshold: float
+    curvatures: Array
+    shares: Array
+
+    @property
+    def largest(self) -> float:
+        """Largest curvature along the manifold."""
+        return float(self.curvatures.max())
+
+    @property
+    def smallest(self) -> float:
+        """Smallest positive curvature on the way; an upper bound where `condition` exceeds a thousand."""
+        positive = self.curvatures[self.curvatures > 0]
+        return float(positive.min()) if len(positive) else 0.0
+
+    @property
+    def condition(self) -> float:
+        """kappa, largest over smallest."""
+        return self.largest / self.smallest if self.smallest > 0 else float("inf")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether one direction is all that can be seen: what is left of its slope drowns the others."""
+        return len(self.curvatures) == 1 and self.X.size > 1 and self.largest > 0
+
+    @property
+    def saddle(self) -> bool:
+        """Whether f curves downwards near the point: it may be a saddle."""
+        return bool(self.curvatures.min() < -1e-3 * self.largest)
+
+
+def survey(problem: Problem, X: Array, steps: int = DESCENT, products: int = LANCZOS) -> Landscape:
+    """Descend from X ``(n, p)`` on the mean objective, then look around."""
+    mean = pooled(problem).host([0])
+
+    def gradient(Y: Array) -> Array:
+        return np.asarray(mean.gradient(Y[None])[0])
+
+    start = gradient(X)
+    near, reached = descend(problem, X, steps)
+    here = gradient(near)
+    curvatures, shares = spectrum(gradient, near, polar(X) - near, products)
+    return Landscape(
+        X=near,
+        reached=reached,
+        slope=float(np.linalg.norm(start, 2)),
+        threshold=1.5 * float(np.linalg.eigvalsh(sym(near.T @ here))[-1]),
+        curvatures=curvatures,
+        shares=shares,
+    )
+
+
+def descend(problem: Problem, X: Array, steps: int) -> tuple[Array, float]:
+    """A near-stationary point of the mean objective, and its slope relative to the start's."""
+    method = WenYin()
+    for moment in islice(iterate(pooled(problem), networks.complete(1), method, start=polar(X)), steps + 1):
+        state = moment.parts[0]
+        reached = float(method.residual(state)[0])
+        if reached < NEAR:
+            break
+    return polar(state.X[0]), reached
+
+
+def hessian(gradient: Field, X: Array) -> Field:
+    """The Riemannian Hessian at X on tangent directions, by central differences: two gradients each."""
+
+    def along(V: Array) -> Array:
+        length = float(norm(V))
+        if length == 0:
+            return np.zeros_like(V)
+        Y = TINY / length * V
+        ahead, behind = (tangent(Z, gradient(Z)) for Z in (X + Y, X - Y))
+        return tangent(X, ahead - behind) * (length / (2 * TINY))
+
+    return along
+
+
+def spectrum(gradient: Field, X: Array, way: Array, products: int) -> tuple[Array, Array]:
+    """Ritz values of the Hessian at X, and the shares of the gradient that a displacement ``way`` causes.
+
+    Lanczos starts from Hess[way]. Directions along which f stays the same (rotations of the basis in PCA,
+    features that never occur) are in the kernel, so they never come up: what is found is what a run meets.
+    """
+    apply = hessian(gradient, X)
+    V = apply(tangent(X, way))
+    if not np.isfinite(V).all() or norm(V) == 0:
+        return np.zeros(1), np.ones(1)
+    basis: list[Array] = []
+    diagonal: list[float] = []
+    beside: list[float] = []
+    W, length = V, float(norm(V))
+    largest = 0.0
+    for _ in range(min(products, X.size)):
+        V = W / length
+        basis.append(V)
+        W = apply(V)
+        diagonal.append(float(np.vdot(V, W)))
+        for _ in range(2):  # once is not enough to keep the basis orthogonal
+            for U in basis:
+                W = W - np.vdot(U, W) * U
+        length = float(norm(W))
+        largest = max(largest, abs(diagonal[-1]), length)
+        if length < 1e-6 * largest:  # the rest is the noise of differences
+            break
+        beside.append(length)
+    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[: len(diagonal) - 1]))
+    shares = vectors[0] ** 2
+    # Off the exact answer directions that should be flat curve by about the slope that is left.
+    here = gradient(X)
+    left = max(3 * float(norm(tangent(X, here))), ROUNDING / TINY * float(norm(here)))
+    noise = max(NOISE * float(np.abs(values).max()), left)
+    met = (np.abs(values) > noise) & (shares > 1e-18)  # what comes up by rounding has no part in the gradient
+    if not met.any():
+        return np.zeros(1), np.ones(1)
+    return values[met], shares[met]

@@ -1,0 +1,86 @@
+"""Averages over a network, found by its agents: every round and every number sent is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from destiny.agents.answer import average
+from destiny.engines.base import Engine, HostedAgents
+from destiny.gossip import centred, chebyshev, rounds_for
+from destiny.types import Array, Topology
+
+ACCURACY = 1e-16  # what is left of the agents' differences: less than rounding
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A problem whose agents have nothing to minimise: they meet to average."""
+
+    agents: int
+    shape: tuple[int, int] = (1, 1)
+
+    def host(self, ids: Sequence[int]) -> Idle:  # noqa: ARG002
+        """Nothing to load."""
+        return self
+
+    def value(self, X: Array) -> Array:
+        """Zero."""
+        return np.zeros(len(X))
+
+    def gradient(self, X: Array) -> Array:
+        """Zero."""
+        return np.zeros_like(X)
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """An average as the agents know it, equal up to rounding.
+
+    Attributes
+    ----------
+    own : dict
+        The average as each agent of this process holds it, by the agent's number.
+    told : ndarray
+        Agent 0's, the same bits in every process: what is reported.
+    """
+
+    own: dict[int, Array]
+    told: Array
+
+
+class Averages:
+    """Calls for averages; ``rounds`` and ``scalars`` are those spent so far."""
+
+    def __init__(self, network: Topology, engine: Engine) -> None:
+        self.network, self.engine = network, engine
+        self.rounds = self.scalars = 0
+
+    def __call__(self, quantity: Callable[[int], Array]) -> Averaged:
+        """The average of ``quantity(agent)``, an array of one shape, over all agents."""
+        team = self.engine.connect(Idle(self.network.agents), self.network)
+        try:
+            team.rewind(self.rounds, self.scalars)
+
+            def task(_: None, agents: HostedAgents) -> Array:
+                values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
+                return self._averaged(agents, values)
+
+            parts = team.each(task, [None] * len(team.hosts))
+            self.rounds, self.scalars = team.traffic.rounds, team.traffic.scalars
+            ids = np.concatenate(team.hosts).tolist()
+            return Averaged(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
+        finally:
+            team.close()
+
+    def _averaged(self, agents: HostedAgents, values: Array) -> Array:
+        if self.network.agents == 1:
+            return values
+        spectrum = getattr(self.network, "spectrum", None)
+        if spectrum is None:  # it changes from round to round: mix until nobody sees a change
+            return average(agents, self.network, values)[0]
+        shift, lambda_ = centred(*spectrum)
+        rounds = rounds_for(ACCURACY, lambda_)
+        return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]

@@ -1,0 +1,145 @@
+"""What the estimators share: `fit` and `fit_local`, and what is told of a fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from destiny.engines import Local, Mpi, chosen
+from destiny.engines.base import Engine
+from destiny.errors import ProblemError, SettingsError, is_whole
+from destiny.estimators.party import Party, everyone, network_of
+from destiny.estimators.rows import deal, is_silos
+from destiny.result import Result
+
+
+class Decentralized:
+    """Mixed into an estimator: `fit` and `fit_local`, which hand a `Party` to its ``_learn``."""
+
+    _supervised = False
+    _sparse = True
+    _least = 1  # rows
+    network: Any
+    n_agents: int
+    random_state: Any
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to all rows.
+
+        Parameters
+        ----------
+        X : array-like (n_samples, n_features), or a list of them
+            One table is dealt out to ``n_agents`` agents, in order. A list of tables (2-D arrays, sparse
+            matrices, data frames) has one per agent, of any number of rows.
+        y : array-like (n_samples,), or a list of them
+            Labels, for a classifier.
+        """
+        if is_silos(X):
+            tables = self._silos(X, y)
+        else:
+            table, labels = self._table(X, y, True, self._least)
+            agents = self._agents()
+            tables = list(zip(deal(table, agents), deal(labels, agents), strict=True))
+        return self._gathered(dict(enumerate(tables)), Local(), len(tables))
+
+    def fit_local(self, X: Any, y: Any = None) -> Self:
+        """Fit from a process that has its own rows only; all processes of an MPI job call it.
+
+        Under mpiexec every rank is one agent. All end with the same attributes. Without mpiexec there is one
+        agent, which holds all rows.
+
+        Parameters
+        ----------
+        X : array-like (my_samples, n_features)
+        y : array-like (my_samples,)
+            Labels, for a classifier. Ranks tell each other which labels there are, not whose they are.
+        """
+        engine: Engine = Mpi() if chosen() == "mpi" else Local()  # first: from now on a refusal ends the job
+        rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
+        mine = self._table(X, y, True, 0)
+        names = getattr(self, "feature_names_in_", np.empty(0))
+        facts = {"number of features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
+        engine.same({"estimator": type(self).__name__, **facts, "sparse rows": issparse(mine[0])})
+        return self._gathered({rank: mine}, engine, ranks)
+
+    def _gathered(self, tables: Mapping[int, tuple[Any, Any]], engine: Engine, agents: int) -> Self:
+        """Bring the agents together and let them learn."""
+        drawn = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = everyone(engine, drawn)[0]
+        network = network_of(self.network, agents, seed)
+        rows = {i: table for i, (table, _) in tables.items()}
+        labels = {i: y for i, (_, y) in tables.items()} if self._supervised else {}
+        self._learn(Party(rows, labels, network, engine, seed))
+        return self
+
+    def _learn(self, party: Party) -> None:
+        raise NotImplementedError
+
+    def _silos(self, X: Any, y: Any) -> list[tuple[Any, Any]]:
+        """Every silo, checked; a refusal names it."""
+        labels = y if self._supervised and y is not None else [None] * len(X)
+        if len(labels) != len(X):
+            raise ProblemError(f"y must have the labels of each of the {len(X)} silos; found {len(labels)}")
+        found = []
+        for agent, (table, mine) in enumerate(zip(X, labels, strict=True)):
+            try:
+                found.append(self._table(table, mine, agent == 0, 0))
+            except ValueError as error:
+                raise ProblemError(f"silo {agent}: {error}") from error
+        return found
+
+    def _table(self, X: Any, y: Any, first: bool, least: int) -> tuple[Any, NDArray[Any]]:
+        """One table and its labels as scikit-learn has them; the first tells how many features there are."""
+        options = {
+            "accept_sparse": "csr" if self._sparse else False, "dtype": [np.float64, np.float32],
+            "ensure_min_samples": least, "reset": first,
+        }  # fmt: skip
+        if not self._supervised:
+            table = validate_data(self, X, **options)
+            return table, np.zeros(table.shape[0])
+        table, labels = validate_data(self, X, y, **options)
+        if len(labels):
+            check_classification_targets(labels)
+        return table, labels
+
+    def _agents(self) -> int:
+        """How many agents rows are dealt out to."""
+        if not isinstance(self.network, str) and hasattr(self.network, "agents"):
+            return int(self.network.agents)
+        if not is_whole(self.n_agents) or self.n_agents < 1:
+            raise SettingsError(f"n_agents must be a whole number of at least 1; found {self.n_agents!r}")
+        return self.n_agents
+
+    def _columns(self, most: int, limit: str) -> int:
+        """The number of components asked for, all of them by default."""
+        asked = self.n_components  # type: ignore[attr-defined]
+        if asked is None:
+            return most
+        if not is_whole(asked) or not 1 <= asked <= most:
+            raise SettingsError(
+                f"n_components must be a whole number from 1 to {limit} = {most}; found {asked!r}"
+            )
+        return asked
+
+    def _report(self, party: Party, result: Result) -> None:
+        """What the fit cost and whether it can be trusted."""
+        self.network_ = party.network
+        self.n_rounds_ = party.average.rounds + result.rounds
+        self.n_scalars_ = party.average.scalars + result.scalars
+        self.history_ = result.history
+        self.converged_ = result.converged
+        if not result.converged and party.engine.leader:
+            warnings.warn(
+                f"{type(self).__name__} did not converge: {result.reason}; raise max_rounds or tol",
+                ConvergenceWarning,
+                stacklevel=5,  # the caller of fit
+            )

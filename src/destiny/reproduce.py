@@ -1,0 +1,215 @@
+"""Run the paper's figures: every panel, seed and method, each kept as it comes, and the claims at the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+from destiny import claims, datasets, engines, experiment, figures, output
+from destiny.errors import DestinyError, SettingsError
+from destiny.figures import Figure, Panel
+from destiny.history import COLUMNS, History
+from destiny.result import Result
+from destiny.run import prepare
+from destiny.stopping import Progress as Seen
+from destiny.stopping import Stop
+
+
+class Interrupted(Exception):
+    """A signal ended a run; what is done is kept."""
+
+
+@dataclass
+class Watch:
+    """A rule that stops nothing: it tells the progress bar where a run is."""
+
+    bar: Progress
+    task: TaskID
+    before: float
+    cost: float
+
+    def check(self, seen: Seen) -> Stop | None:
+        """After each step."""
+        self.bar.update(self.task, completed=self.before + self.cost * seen.round)
+        return None
+
+
+def unit(out: Path, figure: Figure, panel: Panel, seed: int) -> Path:
+    """The folder of one panel and seed: a result folder like those of ``destiny run``."""
+    return out / figure.name / panel.name / f"seed-{seed}"
+
+
+def done(folder: Path, panel: Panel) -> bool:
+    """Whether all its methods have been run."""
+    try:
+        entries = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        return [entry["label"] for entry in entries] == panel.labels and (folder / "times.json").exists()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def reproduce(
+    names: Sequence[str], out: Path, seeds: int = 3, small: bool = False, data: Path | None = None,
+    progress: bool | None = None, threads: int | None = None,
+) -> dict[str, list[claims.Verdict]]:  # fmt: skip
+    """Run some figures, or what is missing of them, and judge their claims.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of `destiny.figures.NAMES`.
+    out : Path
+        Every figure gets a folder in it; what is there already is not run again.
+    seeds : int
+        Each panel is run with the seeds 0, 1, ..., seeds - 1.
+    small : bool
+        The small twins, without data files, in seconds.
+    data : Path, optional
+        The folder of the data sets, as in `destiny.datasets`.
+
+    Returns
+    -------
+    dict of lists of Verdict
+        By figure.
+
+    Raises
+    ------
+    Interrupted
+        On Ctrl-C and SIGTERM; the same call goes on where it was.
+    """
+    if seeds < 1:
+        raise SettingsError(f"--seeds must be at least 1; found {seeds}")
+    chosen = [figures.read(name, small) for name in names]
+    units = [(figure, panel, seed) for figure in chosen for seed in range(seeds) for panel in figure.panels]
+    for figure, panel, seed in units:  # refuse now what would be refused in an hour
+        tables = panel.seeded(seed)
+        output.claim(unit(out, figure, panel, seed), panel.labels, tables, resume=True)
+        _require_data(tables["problem"], data)
+    todo = [(f, p, s) for f, p, s in units if not done(unit(out, f, p, s), p)]
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, disable=progress is False, transient=True) as bar:
+        task = bar.add_task("", total=sum(_cost(panel) * len(panel.labels) for _, panel, _ in todo))
+        before = 0.0
+        for figure, panel, seed in todo:
+            _run(unit(out, figure, panel, seed), figure, panel, seed, data, threads, bar, task, before)
+            before += _cost(panel) * len(panel.labels)
+    return {figure.name: conclude(out, figure, seeds) for figure in chosen}
+
+
+def _require_data(problem: dict[str, Any], data: Path | None) -> None:
+    """Find (or fetch) the files of a data set before anything is run."""
+    if (name := problem.get("dataset")) in datasets.files.FILES:
+        datasets.files.find(name, data)
+
+
+def _cost(panel: Panel) -> float:
+    """What one method may take at most, in milliseconds."""
+    return panel.cost * float(panel.tables["stop"]["rounds"])
+
+
+def _run(
+    folder: Path, figure: Figure, panel: Panel, seed: int, data: Path | None, threads: int | None,
+    bar: Progress, task: TaskID, before: float,
+) -> None:  # fmt: skip
+    """All methods of one panel and seed."""
+    tables = panel.seeded(seed)
+    with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
+        asked = experiment.make(tables, Path(), f"{figure.name} {panel.name}", data)
+    output.begin(folder, tables)
+    started = datetime.now(UTC)
+    results: dict[str, Result] = {}
+    times: dict[str, dict[str, float]] = {}
+    for label, method in asked.algorithms.items():
+        bar.update(task, description=f"{figure.name} {panel.title}, seed {seed}, {label}", completed=before)
+        clock = time.perf_counter()
+        results[label] = result = prepare(
+            asked.problem, asked.network, method, seed=asked.seed, **asked.stop, every=asked.every,
+            checkpoint=folder / label / "checkpoints", checkpoint_every=asked.checkpoint, resume=True,
+            engine=engines.local(threads), progress=False, label=label,
+            rules=[Watch(bar, task, before, panel.cost)],
+        ).go()  # fmt: skip
+        if result.interrupted is not None:
+            raise Interrupted(result.interrupted)
+        spent = time.perf_counter() - clock
+        times[label] = {"running": result.seconds, "measuring": result.measuring, "all": spent}
+        output.write(folder, results)
+        before += _cost(panel)
+    output.describe(
+        folder, asked.problem, asked.network, results, image=asked.image, seed=seed, started=started,
+        engine="one process",
+    )  # fmt: skip
+    for label in results:  # they have done their duty
+        shutil.rmtree(folder / label / "checkpoints", ignore_errors=True)
+    output.write_json(folder / "times.json", times)
+
+
+def histories(out: Path, figure: Figure, seeds: int) -> dict[str, dict[str, list[History]]]:
+    """Of every panel and method, one per seed."""
+    return {
+        panel.name: {
+            label: [_history(unit(out, figure, panel, seed), label) for seed in range(seeds)]
+            for label in panel.labels
+        }
+        for panel in figure.panels
+    }
+
+
+def _history(folder: Path, label: str) -> History:
+    """Of one run that is done."""
+    try:
+        history = History.from_csv(folder / label / "history.csv")
+    except DestinyError as error:
+        raise DestinyError(f"{error}; delete {folder} and give the same command again") from error
+    if history.columns != COLUMNS or len(history) == 0:
+        raise DestinyError(
+            f"{folder / label / 'history.csv'} must hold the columns {', '.join(COLUMNS)}; found others; "
+            f"delete {folder} and give the same command again"
+        )
+    return history
+
+
+def conclude(out: Path, figure: Figure, seeds: int) -> list[claims.Verdict]:
+    """Judge the claims and write figure.json and claims.json, from the files of the runs alone."""
+    runs = histories(out, figure, seeds)
+    titles = {panel.name: panel.title for panel in figure.panels}
+    verdicts = [claims.judge(claim, runs, titles) for claim in figure.claims]
+    folder = out / figure.name
+    output.write_json(
+        folder / "figure.json",
+        {
+            "name": figure.name,
+            "title": figure.title,
+            "about": figure.about,
+            "paper": figure.paper,
+            "panels": [{"name": panel.name, "title": panel.title} for panel in figure.panels],
+            "seeds": list(range(seeds)),
+            "settings": figure.settings,
+            "seconds": _seconds(out, figure, seeds),
+            "small": figure.small,
+        },
+    )
+    output.write_json(folder / "claims.json", [verdict.as_dict() for verdict in verdicts])
+    return verdicts
+
+
+def _seconds(out: Path, figure: Figure, seeds: int) -> dict[str, float]:
+    """What the figure took, and the parts of it that methods and measurements took."""
+    total = {"all": 0.0, "running": 0.0, "measuring": 0.0}
+    for panel in figure.panels:
+        for seed in range(seeds):
+            times = json.loads((unit(out, figure, panel, seed) / "times.json").read_text(encoding="utf-8"))
+            for part in total:
+                total[part] += sum(entry[part] for entry in times.values())
+    return {"total": round(total.pop("all"), 1), **{part: round(value, 1) for part, value in total.items()}}
