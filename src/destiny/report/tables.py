@@ -78,26 +78,20 @@ def claims(figure: Figure) -> Html | None:
     """What was claimed, what was measured, and whether the one fits the other."""
     if not figure.claims:
         return None
+    titles = {panel.name: panel.title for panel in figure.panels}
     rows = []
     for claim in figure.claims:
-        mark, word = verdict(claim)
-        told = tag(
-            "span",
-            tag("span", mark, aria_hidden="true"),
-            " ",
-            word,
-            class_=f"verdict {word.replace(' ', '-')}",
-        )
-        panels = claim.get("panels") or []
-        named = {panel.name: panel.title for panel in figure.panels}
-        where = ", ".join(str(named.get(p, p)) for p in panels) if isinstance(panels, list) else str(panels)
-        rows.append([str(claim.get("claim", "")), told, str(claim.get("measured", "")), where or "all"])
-    return table(
-        "Claims held against what was measured",
-        ["claim", "verdict", "measured", "panels"],
-        rows,
-        class_="wide cards claims",
-    )
+        sign, word = verdict(claim)
+        mark = tag("span", sign, aria_hidden="true")
+        told = tag("span", mark, " ", word, class_=f"verdict {word.replace(' ', '-')}")
+        measured = str(claim.get("measured", ""))
+        named = [str(titles.get(name, name)) for name in claim.get("panels") or []]
+        if not all(name in measured for name in named):  # which most say themselves
+            measured = f"{', '.join(named)}: {measured}"
+        lines = [tag("span", part, class_="line") for part in measured.split("; ")]
+        rows.append([str(claim.get("claim", "")), told, tag("div", *lines)])
+    caption = "Claims held against what was measured"
+    return table(caption, ["claim", "verdict", "measured"], rows, class_="wide cards claims")
 
 
 def verdict(claim: dict[str, Any]) -> tuple[str, str]:

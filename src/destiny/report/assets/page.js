@@ -9,7 +9,7 @@
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const paint = (name) => style(`--${name}`); // of the light or of the dark page
-  const pale = (colour) => colour + "2e"; // the band behind a line
+  const pale = (colour) => colour + "22"; // the band behind a line
   const place = (k) => document.getElementById(`chart-${k}`);
 
   function traces(chart) {
