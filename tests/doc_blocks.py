@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+
+from typer.testing import CliRunner
+
+from destiny.cli import app
 
 FENCE = re.compile(r"^( *)```(\S*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "not run by the tests: "
@@ -64,7 +69,18 @@ def run(page: Path, folder: Path) -> None:
 
 
 def shell(code: str, folder: Path) -> None:
-    """Run commands with this Python's ``destiny`` and ``mpiexec`` first on the path."""
+    """Run commands; those of `destiny` in this process, which saves starting another for each."""
+    lines = [words for line in code.splitlines() if (words := shlex.split(line, comments=True))]
+    if all(words[0] == "destiny" for words in lines):
+        for words in lines:
+            done = CliRunner().invoke(app, words[1:])
+            assert done.exit_code == 0, f"{shlex.join(words)}\n{done.output}{done.exception!r}"
+    else:
+        bash(code, folder)
+
+
+def bash(code: str, folder: Path) -> None:
+    """A process of its own, with this Python's ``mpiexec`` and ``destiny`` first on the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code], cwd=folder, env={**os.environ, "PATH": path},
