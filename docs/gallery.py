@@ -66,7 +66,7 @@ def source(example: Path) -> str:
     why = "not here, but by tests/test_examples.py" if draws(example) else "it takes too long"
     return (
         f'??? example "examples/{example.name}"\n    <a id="{example.stem}"></a>\n\n'
-        f'    ```python title="not run by the tests: {why}"\n    --8<-- "examples/{example.name}"\n    ```\n'
+        f'    ```python title="not run by the tests: {why}"\n    --8<--\n    examples/{example.name}\n    --8<--\n    ```\n'
     )
 
 
