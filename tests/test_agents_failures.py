@@ -319,9 +319,9 @@ def test_messages_that_were_lost_and_are_needed_end_in_a_sentence(tmp_path, monk
     damage(party.out(1) / "checkpoints" / "checkpoint-000000025.npz")
     damage(party.out(0) / "checkpoints" / "checkpoint-000000030.npz")
     first, second = party.thread(0), party.thread(1)
-    with pytest.raises(
-        destiny.SettingsError, match=r"needs round 45, but what was sent before round 50 is gone"
-    ):
+    # Whoever of the two notices second may find the other gone already, on a busy machine.
+    told = r"needs round 45, but what was sent before round 50 is gone|agent-1 has not sent round 45"
+    with pytest.raises((destiny.SettingsError, Absent), match=told):
         first.end()
     with pytest.raises(destiny.SettingsError, match="all agents must start a new run"):
         second.end()

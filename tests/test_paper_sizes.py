@@ -7,10 +7,13 @@ from destiny.algorithms import ADSA, DRGTA, DeEPCA
 from destiny.steps import PlainBB
 
 
-@pytest.mark.parametrize("prob", [0.2, 0.4, 0.6])
 @pytest.mark.parametrize(
-    ("n", "m", "p", "xi", "d"), [(100, 3200, 5, 0.9, 32), (200, 6400, 5, 0.8, 16), (300, 3200, 10, 0.95, 32)]
-)
+    ("n", "m", "p", "xi", "d", "prob"),
+    [
+        (100, 3200, 5, 0.9, 32, 0.5), (200, 6400, 5, 0.8, 16, 0.5),
+        (300, 3200, 10, 0.95, 32, 0.2), (300, 3200, 10, 0.95, 32, 0.4), (300, 3200, 10, 0.95, 32, 0.6),
+    ],
+)  # fmt: skip
 def test_pca_at_the_sizes_of_the_paper(n, m, p, xi, d, prob):
     problem = destiny.problems.pca.synthetic(n, m, p, xi, agents=d, seed=0)
     result = destiny.solve(problem, destiny.networks.erdos_renyi(d, prob=prob, seed=0))
@@ -37,16 +40,21 @@ def test_deepca_is_first_on_a_dense_network_and_fails_on_a_sparse_one():
     assert several.converged, several  # more rounds a step are the cure
 
 
+FIGURE_1 = destiny.problems.pca.synthetic(100, 3200, 5, 0.9, agents=32, seed=0)
+
+
+def figure_1(method):
+    return destiny.solve(FIGURE_1, destiny.networks.erdos_renyi(32, prob=0.5, seed=0), method, rounds=3000)
+
+
 def test_drgta_cycles_with_unbounded_steps_and_converges_with_its_defaults():
     cycling = figure_3(0.4, DRGTA(alpha=1.0, step_size=PlainBB()), 300)
     assert cycling.measures.consensus > 1e-2
-    bounded = figure_3(0.4, DRGTA(), 1500)
+    bounded = figure_1(DRGTA())
     assert bounded.converged, bounded
 
 
 def test_adsa_needs_more_rounds_than_destiny():
-    problem = destiny.problems.pca.synthetic(100, 3200, 5, 0.9, agents=32, seed=0)  # Figure 1's size
-    network = destiny.networks.erdos_renyi(32, prob=0.5, seed=0)
-    adsa, ours = (destiny.solve(problem, network, method) for method in (ADSA(), destiny.Destiny()))
+    adsa, ours = figure_1(ADSA()), figure_1(destiny.Destiny())
     assert adsa.converged, adsa
     assert adsa.rounds > 1.2 * ours.rounds
