@@ -63,7 +63,7 @@ def card(example: Path) -> str:
 
 def source(example: Path) -> str:
     """The whole script, to be unfolded."""
-    why = "not here, but by tests/test_examples.py" if draws(example) else "it takes too long"
+    why = "not here, but by tests/test_examples.py" if draws(example) else "it is started by hand"
     return (
         f'??? example "examples/{example.name}"\n    <a id="{example.stem}"></a>\n\n'
         f'    ```python title="not run by the tests: {why}"\n    --8<--\n    examples/{example.name}\n    --8<--\n    ```\n'
