@@ -86,8 +86,7 @@ def parse(name: str, tables: dict[str, Any], small: bool = False) -> Figure:
             "algorithm": [*tables.get("algorithm", []), *table.get("algorithm", [])],
             "run": {"every": EVERY, "checkpoint": SAVE},
         }  # fmt: skip
-        title = f"{table['title']} (small twin)" if small else table["title"]
-        panels.append(Panel(table["name"], title, table["cost"], inner))
+        panels.append(Panel(table["name"], table["title"], table["cost"], inner))
     names = {panel.name for panel in panels}
     claims = []
     for claim in tables["claim"]:
