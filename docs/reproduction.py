@@ -65,6 +65,8 @@ def runs(folder: Path, figure: figures.Figure, seeds: list[int]) -> list[list[ob
 
 def draw(home: Path, path: Path) -> None:
     """As in the paper: a column per panel, a row per measure; median and spread over the seeds."""
+    from drawing import small  # beside this file, which is on the path when it is run
+
     figure = read_figure(home)
     rows = list(PANELS)[: 3 if home.name == "figure2" else 2]  # feasibility is plotted in Figure 2 alone
     sheet = pyplot().Figure(figsize=(4 * len(figure.panels), 3 * len(rows) + 0.6), layout="constrained")
@@ -89,7 +91,8 @@ def draw(home: Path, path: Path) -> None:
         axes[0, column].set_title(panel.title, fontsize=11)
         axes[-1, column].set_xlabel("rounds of communication")
     sheet.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    sheet.savefig(path, dpi=90)
+    sheet.savefig(path, dpi=110)
+    small(path)
 
 
 def page() -> str:
@@ -162,7 +165,7 @@ Every figure of Section 4 of Wang and Liu, on the paper's own data, and every cl
 
 One command makes all of it, the page you are reading included, and goes on where it was if it is interrupted:
 
-```bash
+```bash title="not run by the tests: it takes half an hour"
 export DESTINY_DATA=folder-of-the-data-sets   # see datasets.md
 make reproduce
 ```

@@ -100,6 +100,11 @@ def test_the_page_of_methods_is_what_the_code_says():
     assert (ROOT / "docs" / "methods.md").read_text() == written, "run python docs/methods.py"
 
 
+def test_the_page_of_the_paper_s_experiments_is_what_the_runs_say():
+    written = script(ROOT / "docs" / "reproduction.py").page()
+    assert (ROOT / "docs" / "reproduction.md").read_text() == written, "run python docs/reproduction.py"
+
+
 def test_the_gallery_has_every_example_and_its_picture():
     gallery = script(ROOT / "docs" / "gallery.py")
     page = ROOT / "docs" / "gallery.md"

@@ -67,18 +67,21 @@ class Reach:
         return text if len(done) == len(self.rounds) else f"{text}, {never}"
 
 
-def reach(histories: list[History], measures: tuple[str, ...] | list[str], level: float) -> Reach:
+def reach(
+    histories: list[History], measures: tuple[str, ...] | list[str], level: float, column: str = "round"
+) -> Reach:
     """From when on each run has all ``measures`` at or below ``level``.
 
-    Not when it first has: the common start is in perfect consensus, and unsafe steps come and go.
+    Not when it first has: the common start is in perfect consensus, and unsafe steps come and go. ``column``
+    is what is counted.
     """
     rounds = []
     for history in histories:
         worst = np.max([history[measure] for measure in measures], axis=0)
         above = np.flatnonzero(~(worst <= level))  # NaN is not below anything
         first = above[-1] + 1 if above.size else 0
-        rounds.append(float(history["round"][first]) if first < len(history) else inf)
-    return Reach(rounds, int(max(history["round"][-1] for history in histories)))
+        rounds.append(float(history[column][first]) if first < len(history) else inf)
+    return Reach(rounds, int(max(history[column][-1] for history in histories)))
 
 
 def judge(claim: Mapping[str, Any], runs: Runs, titles: Mapping[str, str]) -> Verdict:

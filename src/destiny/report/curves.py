@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from destiny.claims import reach
 from destiny.history import History
 from destiny.plots import COLOURS, PANELS
 from destiny.report.figures import Figure, Panel
@@ -127,7 +128,5 @@ def thin(grid: Array) -> Array:
 
 
 def reached(history: History, level: float) -> float:
-    """Rounds until stationarity, consensus and feasibility are all at most ``level``; inf if never."""
-    worst = np.max([history[measure] for measure in MEASURES], axis=0)
-    (below,) = np.nonzero(worst <= level)
-    return float(history[counted(history)][below[0]]) if len(below) else np.inf
+    """Rounds until stationarity, consensus and feasibility all stay at most ``level``; inf if never."""
+    return reach([history], list(MEASURES), level, counted(history)).rounds[0]

@@ -69,7 +69,7 @@ def medians(panel: Panel) -> Html:
         ])  # fmt: skip
     return table(
         f"Median over {len(panel.seeds)} seeds (from least to largest) of the {unit} until stationarity, "
-        "consensus and feasibility are all below a level; reasons with how often",
+        "consensus and feasibility stay below a level; reasons with how often",
         head, rows, class_="wide cards",
     )  # fmt: skip
 
