@@ -215,7 +215,8 @@ def test_figures_are_told_in_words():
     assert told == "quick reaches 10⁻⁸ after 20 rounds; slow does not reach 10⁻²."
     told = words.convergence(panel_of({"quick": quick}, {"quick": quick}))
     assert told == "quick reaches 10⁻⁸ after 20 rounds (median of 2 seeds)."
-    assert words.spread(np.array([3.0, np.inf, 5.0])) == "4 (2 of 3 seeds)"
+    assert words.spread(np.array([3.0, np.inf, 5.0])) == "5 (3 to 5); not reached with 1 of 3 seeds"
+    assert words.spread(np.array([np.inf, 3.0])) == "not reached with 1 of 2 seeds, else 3"
     assert words.spread(np.array([np.inf])) == "not reached"
     assert words.spread(np.array([1.0, 9.0, 2.0])) == "2 (1 to 9)"
 
@@ -271,7 +272,7 @@ def test_a_reproduced_figure_opens_at_every_level(made):
         rows = History.from_csv(made / f"OUT/figure3/prob-0.4/seed-{seed}/DESTINY/history.csv")
         worst = np.max([rows[m] for m in ("stationarity", "consensus", "feasibility")], axis=0)
         needed.append(rows["round"][np.argmax(worst <= 1e-4)])
-    assert f"{np.median(needed):.0f}" in text
+    assert f"{max(needed):.0f}" in text  # of two seeds the worse
 
 
 def test_pictures_of_atoms_are_the_columns_of_the_solution(made):

@@ -36,7 +36,7 @@ NEVER = [history([1, 1, 1, np.nan])] * 2 + [history([1, 1e-7, 1e-7, 1e-7])]
         (FAST, [20, 10, 10], "10 (10-20)"),
         (SLOW, [30, 30, 30], "30"),
         (NEVER, [inf, inf, 10], "never in 2 of 3 seeds, else 10"),
-        (NEVER[:1], [inf], "never in 30 rounds"),
+        (NEVER[:1], [inf], "never (30 rounds)"),
         ([*FAST[:2], NEVER[0]], [20, 10, inf], "20 (10-20), never in 1 of 3 seeds"),
     ],
 )
@@ -57,11 +57,15 @@ def test_a_level_must_be_kept_and_perfect_consensus_at_the_start_counts_for_noth
     ("claim", "holds", "told"),
     [
         ({"kind": "ahead", "of": "fast", "than": ["slow", "never"]}, True, "(20 fewer, 67%)"),
-        ({"kind": "ahead", "of": "fast", "than": ["slow"], "factor": 2.9}, True, "30 of slow"),
+        ({"kind": "ahead", "of": "fast", "than": ["slow"], "factor": 3.0}, True, "30 of slow"),
         ({"kind": "ahead", "of": "fast", "than": ["slow"], "factor": 3.1}, False, "30 of slow"),
         ({"kind": "ahead", "of": "slow", "than": ["fast"]}, False, "(20 more, 200%)"),
         ({"kind": "ahead", "of": "never", "than": ["fast"]}, False, "never in 2 of 3 seeds"),
         ({"kind": "ahead", "of": "never", "than": ["never"]}, False, "never"),
+        ({"kind": "ahead", "of": "fast", "than": ["fast"]}, False, "10 (10-20) of fast"),
+        ({"kind": "competitive", "of": "slow", "than": ["fast"], "factor": 3.0}, True, "20 more"),
+        ({"kind": "competitive", "of": "slow", "than": ["fast"], "factor": 2.9}, False, "20 more"),
+        ({"kind": "competitive", "of": "never", "than": ["never"], "factor": 9.0}, False, "never"),
         ({"kind": "level", "of": "fast", "than": ["slow"], "factor": 3.0}, True, "slow 30"),
         ({"kind": "level", "of": "fast", "than": ["slow"], "factor": 2.9}, False, "slow 30"),
         ({"kind": "coincide", "among": ["fast", "slow"], "factor": 3.0}, True, "fast 10"),
@@ -81,6 +85,14 @@ def test_claims_are_judged_by_the_runs(claim, holds, told):
     assert verdict.holds is holds
     assert told in verdict.measured
     assert verdict.measured.startswith("Panel A: rounds to 1e-06: ")
+
+
+def test_who_fails_fails_on_most_seeds():
+    for failing, seeds, holds in ((1, 2, False), (2, 3, True), (1, 1, True), (0, 2, False)):
+        runs = {"a": {"x": [history([1, 1, np.nan])] * failing + [SLOW[0]] * (seeds - failing)}}
+        verdict = claims.judge({"text": "x fails.", "kind": "fails", "of": "x"}, runs, {})
+        assert verdict.holds is holds
+        assert "ends at 1e+00" not in verdict.measured  # it ended at no number
 
 
 def test_a_claim_must_hold_in_all_its_panels_and_one_without_any_is_not_decided():
@@ -106,6 +118,7 @@ def test_the_files_are_complete_and_their_claims_name_methods_that_are_run(name,
     for claim in figure.claims:
         named = {claim["of"]} if isinstance(claim.get("of"), str) else set(claim.get("of", ()))
         named |= {*claim.get("than", ()), *claim.get("among", ())}
+        assert named
         for panel in figure.panels:
             assert panel.name not in claim["panels"] or named <= set(panel.labels)
 
@@ -215,7 +228,7 @@ def test_a_signal_ends_it_in_a_sentence_and_the_same_command_goes_on(tmp_path, m
         assert command(words) == 130
     assert "the same command goes on where it was" in capsys.readouterr().err
     assert command(words) == 0
-    assert "figure5: Sparse dictionary learning" in capsys.readouterr().out
+    assert "figure5: Sparse dictionary learning on images, a small twin" in capsys.readouterr().out
 
 
 def command(words):
@@ -236,6 +249,7 @@ def command(words):
             "figures are figure1, figure2, figure3, figure4, figure5, or all of them; found 'figure6'",
         ),
         (["figure1", "--seeds", "0"], "--seeds must be at least 1; found 0"),
+        (["figure1", "--threads", "0"], "threads must be"),
         (["figure5", "--data", "nowhere"], "must be there"),
     ],
 )
@@ -253,14 +267,31 @@ def no_network(file, place):
     raise destiny.ProblemError(files.missing(file, place))
 
 
-@pytest.mark.parametrize("content", ["garbage\n1\n", "step,round\n1\n", "step\nx\n", ""])
+@pytest.mark.parametrize("content", ["garbage\n1\n", "step,round\n1\n", "step\nx\n", "", None])
 def test_a_damaged_file_is_named_with_what_to_do(folder, tmp_path, content, capsys):
     shutil.copytree(folder / "figure5", tmp_path / "figure5")
-    (tmp_path / "figure5" / "mnist" / "seed-0" / "DESTINY" / "history.csv").write_text(content)
+    damaged = tmp_path / "figure5" / "mnist" / "seed-0" / "DESTINY" / "history.csv"
+    if content is None:  # cut between two rows
+        content = "\n".join(damaged.read_text().splitlines()[:5]) + "\n"
+    damaged.write_text(content)
     assert command(["reproduce", "figure5", "--small", "--seeds", "1", "--out", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "history.csv" in told
     assert "and give the same command again" in told
+
+
+def test_what_is_done_needs_no_data_to_be_judged_again(folder, monkeypatch):
+    monkeypatch.setattr("destiny.datasets.files.FILES", {"digits": ()})
+    monkeypatch.setattr("destiny.datasets.files.find", None)
+    assert reproduce.reproduce(["figure5"], folder, seeds=1, small=True, progress=False)
+
+
+def test_a_report_shows_the_seeds_the_claims_speak_of(folder, tmp_path):
+    from destiny.report.figures import read_figure
+
+    shutil.copytree(folder / "figure5", tmp_path / "figure5")
+    shutil.copytree(tmp_path / "figure5/mnist/seed-0", tmp_path / "figure5/mnist/seed-1")
+    assert read_figure(tmp_path / "figure5").seeds == 1
 
 
 def test_a_folder_of_another_kind_of_run_is_refused(folder, capsys):

@@ -251,7 +251,8 @@ def reproduce(
         raise typer.Exit(128 + signal.Signals[str(signal_name)]) from None
     console = Console() if sys.stdout.isatty() else Console(width=1000)
     for name, verdicts in found.items():
-        console.print(f"\n[bold]{name}[/]: {figures.read(name).title}")
+        twin = ", a small twin on other data and sizes" if small else ""
+        console.print(f"\n[bold]{name}[/]: {figures.read(name).title}{twin}")
         for verdict in verdicts:
             console.print(f"  {verdict.word}: {verdict.claim}", highlight=False, markup=False)
             console.print(f"    {verdict.measured}", highlight=False, markup=False)

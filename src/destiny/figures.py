@@ -16,7 +16,9 @@ TOP = {
     "small": dict,
 }  # fmt: skip
 PANEL = {"name": str, "title": str, "cost": float, "problem": dict, "network": dict, "algorithm": list}
-SMALL = {"stop": dict, "problem": dict, "scale": float, "prob": float, "panels": int}
+SMALL = {
+    "stop": dict, "problem": dict, "scale": float, "prob": float, "titles": list[str], "without": list[str],
+}  # fmt: skip
 EVERY = 10  # steps between measurements: one costs a gradient and a value, a seventh of the ten steps
 SAVE = 500
 
@@ -78,21 +80,33 @@ def parse(name: str, tables: dict[str, Any], small: bool = False) -> Figure:
     less = check(tables["small"], f"{name} [small]", SMALL, required=("stop", "problem"))
     stop = less["stop"] if small else tables["stop"]
     panels = []
-    for table in tables["panel"][: less.get("panels") if small else None]:
+    titles = less.get("titles") if small else None
+    dropped = less.get("without", []) if small else []
+    for place, table in enumerate(tables["panel"][: None if titles is None else len(titles)]):
         check(table, f"{name} [[panel]]", PANEL, required=("name", "title", "cost", "problem", "network"))
         own = shrunk(table, less) if small else table
         inner = {
             "problem": own["problem"], "network": own["network"], "stop": stop,
-            "algorithm": [*tables.get("algorithm", []), *table.get("algorithm", [])],
+            "algorithm": [
+                method
+                for method in (*tables.get("algorithm", []), *table.get("algorithm", []))
+                if method["label"] not in dropped
+            ],
             "run": {"every": EVERY, "checkpoint": SAVE},
         }  # fmt: skip
-        panels.append(Panel(table["name"], table["title"], table["cost"], inner))
+        title = table["title"] if titles is None else titles[place]
+        panels.append(Panel(table["name"], title, table["cost"], inner))
     names = {panel.name for panel in panels}
     claims = []
     for claim in tables["claim"]:
         shown = [panel for panel in claim.get("panels", sorted(names)) if panel in names]
-        claims.append({**claim, "panels": shown})
+        others = {
+            key: [n for n in claim[key] if n not in dropped] for key in ("than", "among") if key in claim
+        }
+        claims.append({**claim, **others, "panels": shown})
     about = " ".join(tables["about"].split())
+    if small:
+        about = f"A small twin on other data and sizes, to be quick; of the figure itself: {about}"
     return Figure(name, tables["title"], tables["paper"], about, panels, claims, tables, small)
 
 

@@ -51,7 +51,7 @@ def unit(out: Path, figure: Figure, panel: Panel, seed: int) -> Path:
 def done(folder: Path, panel: Panel) -> bool:
     """Whether all its methods have been run."""
     try:
-        entries = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        entries = _json(folder / "summary.json")
         return [entry["label"] for entry in entries] == panel.labels and (folder / "times.json").exists()
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -90,11 +90,13 @@ def reproduce(
         raise SettingsError(f"--seeds must be at least 1; found {seeds}")
     chosen = [figures.read(name, small) for name in names]
     units = [(figure, panel, seed) for figure in chosen for seed in range(seeds) for panel in figure.panels]
+    engine = engines.local(threads)
     for figure, panel, seed in units:  # refuse now what would be refused in an hour
-        tables = panel.seeded(seed)
-        output.claim(unit(out, figure, panel, seed), panel.labels, tables, resume=True)
-        _require_data(tables["problem"], data)
+        output.claim(unit(out, figure, panel, seed), panel.labels, panel.seeded(seed), resume=True)
     todo = [(f, p, s) for f, p, s in units if not done(unit(out, f, p, s), p)]
+    for name in dict.fromkeys(panel.tables["problem"].get("dataset") for _, panel, _ in todo):
+        if name in datasets.files.FILES:
+            datasets.files.find(name, data)
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.percentage:.0f} %"),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -103,15 +105,9 @@ def reproduce(
         task = bar.add_task("", total=sum(_cost(panel) * len(panel.labels) for _, panel, _ in todo))
         before = 0.0
         for figure, panel, seed in todo:
-            _run(unit(out, figure, panel, seed), figure, panel, seed, data, threads, bar, task, before)
+            _run(unit(out, figure, panel, seed), figure, panel, seed, data, engine, bar, task, before)
             before += _cost(panel) * len(panel.labels)
     return {figure.name: conclude(out, figure, seeds) for figure in chosen}
-
-
-def _require_data(problem: dict[str, Any], data: Path | None) -> None:
-    """Find (or fetch) the files of a data set before anything is run."""
-    if (name := problem.get("dataset")) in datasets.files.FILES:
-        datasets.files.find(name, data)
 
 
 def _cost(panel: Panel) -> float:
@@ -120,7 +116,7 @@ def _cost(panel: Panel) -> float:
 
 
 def _run(
-    folder: Path, figure: Figure, panel: Panel, seed: int, data: Path | None, threads: int | None,
+    folder: Path, figure: Figure, panel: Panel, seed: int, data: Path | None, engine: engines.Engine,
     bar: Progress, task: TaskID, before: float,
 ) -> None:  # fmt: skip
     """All methods of one panel and seed."""
@@ -137,7 +133,7 @@ def _run(
         results[label] = result = prepare(
             asked.problem, asked.network, method, seed=asked.seed, **asked.stop, every=asked.every,
             checkpoint=folder / label / "checkpoints", checkpoint_every=asked.checkpoint, resume=True,
-            engine=engines.local(threads), progress=False, label=label,
+            engine=engine, progress=False, label=label,
             rules=[Watch(bar, task, before, panel.cost)],
         ).go()  # fmt: skip
         if result.interrupted is not None:
@@ -172,12 +168,17 @@ def _history(folder: Path, label: str) -> History:
         history = History.from_csv(folder / label / "history.csv")
     except DestinyError as error:
         raise DestinyError(f"{error}; delete {folder} and give the same command again") from error
-    if history.columns != COLUMNS or len(history) == 0:
+    entries = {entry["label"]: entry for entry in _json(folder / "summary.json")}
+    if history.columns != COLUMNS or len(history) == 0 or history["round"][-1] != entries[label]["rounds"]:
         raise DestinyError(
-            f"{folder / label / 'history.csv'} must hold the columns {', '.join(COLUMNS)}; found others; "
-            f"delete {folder} and give the same command again"
+            f"{folder / label / 'history.csv'} must hold the whole run, in the columns {', '.join(COLUMNS)}; "
+            f"found less; delete {folder} and give the same command again"
         )
     return history
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def conclude(out: Path, figure: Figure, seeds: int) -> list[claims.Verdict]:
@@ -209,7 +210,7 @@ def _seconds(out: Path, figure: Figure, seeds: int) -> dict[str, float]:
     total = {"all": 0.0, "running": 0.0, "measuring": 0.0}
     for panel in figure.panels:
         for seed in range(seeds):
-            times = json.loads((unit(out, figure, panel, seed) / "times.json").read_text(encoding="utf-8"))
+            times = _json(unit(out, figure, panel, seed) / "times.json")
             for part in total:
                 total[part] += sum(entry[part] for entry in times.values())
     return {"total": round(total.pop("all"), 1), **{part: round(value, 1) for part, value in total.items()}}

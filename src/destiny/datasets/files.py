@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import tarfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from destiny.errors import MissingExtraError, ProblemError
 
@@ -26,9 +29,8 @@ class File:
     """A file of a data set, by its place in the data folder."""
 
     path: str
-    md5: str
+    md5: str  # of the plain file; the same content gzipped, under its name and .gz, does as well
     remote: Remote | None = None
-    gz_md5: str | None = None  # of the same file, gzipped, under its own name and .gz
 
     @property
     def archived(self) -> bool:
@@ -43,7 +45,7 @@ CIFAR_100 = Remote(CIFAR + "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ece
 
 
 def _mnist(name: str, md5: str, gz_md5: str) -> File:
-    return File(f"mnist/{name}", md5, Remote(f"{MNIST}{name}.gz", gz_md5), gz_md5)
+    return File(f"mnist/{name}", md5, Remote(f"{MNIST}{name}.gz", gz_md5))
 
 
 # Those of Cora are of our copies: none is published.
@@ -93,17 +95,19 @@ def find(name: str, folder: str | Path | None = None, fetch: bool = True) -> lis
 
 
 def _find_one(file: File, place: Path, fetch: bool) -> Path:
+    if place.exists() and not place.is_dir():
+        raise ProblemError(f"the data folder must be a folder; found a file: {place}")
     plain, zipped = place / file.path, place / f"{file.path}.gz"
-    found = plain if plain.is_file() or file.gz_md5 is None or not zipped.is_file() else zipped
+    found = plain if plain.is_file() or not zipped.is_file() else zipped
     if not found.is_file():
         if not fetch:
             raise ProblemError(missing(file, place))
         found = download(file, place)
-    expected = file.md5 if found.suffix != ".gz" else file.gz_md5
-    if (md5 := checksum(found)) != expected:
+    if (md5 := checksum(found)) != file.md5:
+        cure = "put a whole copy there" if file.remote is None else "delete it, and it is fetched again"
         raise ProblemError(
-            f"{found} must have the MD5 sum {expected}; found {md5}: the file is damaged or another version; "
-            "delete it and fetch it again"
+            f"the content of {found} must have the MD5 sum {file.md5}; found {md5}: the file is damaged or "
+            f"another version; {cure}"
         )
     return found
 
@@ -111,12 +115,11 @@ def _find_one(file: File, place: Path, fetch: bool) -> Path:
 def missing(file: File, place: Path, why: str = "found none") -> str:
     """Which file, from where, into which folder."""
     if file.remote is None:
-        source = "no address that serves it is known; the paper names its source in Section 4.4"
+        source = "no address that serves it is known (Section 4.4 of the paper names its source)"
     else:
         source = f"get it from {file.remote.url}" + (" and unpack it" if file.archived else "")
-    target = (place / file.path).parent
     return (
-        f"{place / file.path} must be there; {why}; {source}, and put {Path(file.path).name} into {target}, "
+        f"{place / file.path} must be there; {why}; {source}; it belongs into {(place / file.path).parent}, "
         f"or name the folder that has it with --data or {VARIABLE}"
     )
 
@@ -154,6 +157,13 @@ def download(file: File, place: Path) -> Path:
 
 
 def checksum(path: Path) -> str:
-    """The MD5 sum of a file, as its publishers state it."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    """The MD5 sum of a file's content, unzipped, as its publishers state it."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    found = hashlib.md5(usedforsecurity=False)
+    try:
+        with opener(path, "rb") as stream:
+            while part := stream.read(2**20):
+                found.update(part)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProblemError(f"{path} cannot be read: {error}") from error
+    return found.hexdigest()

@@ -27,7 +27,11 @@ def dictionary(panel: Panel, *_: object) -> Html | None:
             "p", f"The atoms have {X.shape[0]} numbers each and no known shape of a picture: not drawn."
         )
     count = min(X.shape[1], atoms.MOST)
-    shown = f"{count} atoms" if count == X.shape[1] else f"The first {count} of {X.shape[1]} atoms"
+    shown = (
+        f"{count} atom{'s' * (count > 1)}"
+        if count == X.shape[1]
+        else f"The first {count} of {X.shape[1]} atoms"
+    )
     guess = "" if image else f", taken for {shape[0]} by {shape[1]} pixels"
     caption = f"{shown} learned by {run.label}{guess}. Mid-grey is zero; each is scaled to its largest entry."
     pixels = atoms.sheet(X, shape)

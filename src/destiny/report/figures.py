@@ -62,7 +62,7 @@ def open_folder(path: Path) -> list[Figure]:
     if any(path.glob("seed-*/summary.json")):
         remarks: list[str] = []
         home = path.absolute()
-        panel = read_panel(home.parent, {"name": home.name}, remarks)
+        panel = read_panel(home.parent, {"name": home.name}, None, remarks)
         return [Figure(path, panel.title, [panel], remarks=remarks)]
     found = [read_figure(file.parent) for file in in_order(path.glob("*/figure.json"))]
     if not found:
@@ -91,17 +91,20 @@ def read_figure(path: Path) -> Figure:
     listed = facts.get("panels")
     if not isinstance(listed, list):
         listed = [{"name": p.name} for p in in_order(path.iterdir()) if any(p.glob("seed-*"))]
-    panels = [attempt("figure.json", remarks, read_panel, path, entry, remarks) for entry in listed]
+    told = facts.get("seeds")
+    seeds = {f"seed-{seed}" for seed in told} if isinstance(told, list) and told else None
+    panels = [attempt("figure.json", remarks, read_panel, path, entry, seeds, remarks) for entry in listed]
     found = [panel for panel in panels if panel and panel.seeds]
     return Figure(path, str(facts.get("title") or path.name), found, facts, claims, remarks)
 
 
-def read_panel(path: Path, entry: dict[str, Any], remarks: list[str]) -> Panel:
-    """The seeds of a panel that are there."""
+def read_panel(path: Path, entry: dict[str, Any], told: set[str] | None, remarks: list[str]) -> Panel:
+    """The seeds of a panel that are there, and that figure.json speaks of if it speaks of any."""
     name = str(entry["name"])
     if Path(name).name != name:
         raise ValueError(f"a panel is named {name[:40]}")
     homes = [p for p in in_order((path / name).glob("seed-*")) if folders.holds_results(p)]
+    homes = [home for home in homes if told is None or home.name in told]
     seeds = [folders.read(home) for home in homes]
     if not seeds:
         remarks.append(f"Panel {name} has no results.")

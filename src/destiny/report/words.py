@@ -54,19 +54,26 @@ def seconds(value: object) -> str:
     return f"{value:.3g}{NARROW}s"
 
 
+def middle(values: Array) -> float:
+    """The median, of an even number the worse of the two, as in claims; infinite where most never do."""
+    return float(np.sort(values)[len(values) // 2])
+
+
 def spread(values: Array) -> str:
-    """The median, and from least to largest where they differ; how many of them where some are infinite."""
+    """The median, and from least to largest; a seed that never gets there is worse than any."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return "not reached"
-    if len(finite) < len(values):
-        return f"{whole(np.median(finite))} ({len(finite)} of {len(values)} seeds)"
-    middle = whole(np.median(values))
-    return (
-        middle
-        if values.min() == values.max()
-        else f"{middle} ({whole(values.min())} to {whole(values.max())})"
+    span = (
+        whole(finite[0])
+        if finite.min() == finite.max()
+        else f"{whole(finite.min())} to {whole(finite.max())}"
     )
+    missed = f"not reached with {len(values) - len(finite)} of {len(values)} seeds"
+    if not np.isfinite(middle(values)):
+        return f"{missed}, else {span}"
+    told = whole(middle(values)) + (f" ({span})" if finite.min() < finite.max() else "")
+    return told if len(finite) == len(values) else f"{told}; {missed}"
 
 
 def counts(panel: Panel) -> str:
@@ -92,11 +99,13 @@ def progress(panel: Panel, label: str) -> str:
     for level in reversed(LEVELS):
         needed = reaching(panel, label, level)
         if np.isfinite(needed).all():
-            middle = whole(np.median(needed))
             of = f" (median of {len(needed)} seeds)" if several else ""
-            further = "" if level == LEVELS[-1] else f", but not {level_name(LEVELS[-1])}"
-            return f"{label} reaches {level_name(level)} after {middle} {unit}{of}{further}"
-    return f"{label} does not reach {level_name(LEVELS[0])}" + (" with every seed" if several else "")
+            every = " with every seed" if several else ""
+            further = "" if level == LEVELS[-1] else f", but not {level_name(LEVELS[-1])}{every}"
+            return f"{label} reaches {level_name(level)} after {whole(middle(needed))} {unit}{of}{further}"
+    never = several and not np.isfinite(reaching(panel, label, LEVELS[0])).any()
+    which = " with any seed" if never else " with every seed" if several else ""
+    return f"{label} does not reach {level_name(LEVELS[0])}{which}"
 
 
 def measure(panel: Panel, name: str, column: str) -> str:
