@@ -261,3 +261,17 @@ def test_torch_refuses_a_value_without_a_way_back_to_x():
         ProblemError, match="agent 1's value must be computed from X by PyTorch; found no way"
     ):
         ours.host([1]).gradient(np.ones((1, N, P)))
+
+
+def test_a_tensor_changed_in_place_is_noticed_and_the_callers_array_is_safe():
+    pytest.importorskip("torch", reason="torch is not installed here")
+    held = [np.ones((5, N))]
+
+    def value(X, A):
+        A *= 0.9
+        return ((A @ X) ** 2).sum()
+
+    changing = custom.problem(value, shape=(N, P), data=held, autodiff="torch")
+    with pytest.raises(ProblemError, match=r"agent 0's value must leave its data as they are"):
+        changing.host([0]).value(np.ones((1, N, P)))
+    assert (held[0] == 1).all()

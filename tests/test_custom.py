@@ -378,3 +378,17 @@ def test_steps_that_look_at_gradients_refuse_batches():
     for method in (DGD(), DRSGD(step_size=BB())):
         with pytest.raises(MismatchError, match="needs a step size that does not look at gradients; found"):
             destiny.solve(make(batch=4), destiny.networks.ring(D), method)
+
+
+def test_a_function_cannot_change_its_data():
+    held = [np.ones((5, 3)), np.ones((5, 3))]
+
+    def value(X, A):
+        A *= 0.9
+        return float(np.sum((A @ X) ** 2))
+
+    changing = custom.problem(value, lambda X, A: 2 * A.T @ (A @ X), shape=(3, 1), data=held)
+    with pytest.raises(ValueError, match="read-only"):
+        changing.host([0]).value(np.ones((1, 3, 1)))
+    assert (held[0] == 1).all()
+    held[0] += 1  # the caller's own array stays writeable

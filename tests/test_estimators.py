@@ -292,3 +292,49 @@ def test_the_package_does_not_import_scikit_learn_and_says_what_to_install():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told == 'destiny.estimators needs scikit-learn: pip install "destiny-stiefel[sklearn]"\n'
+
+
+def test_a_variance_beyond_the_tolerance_is_not_called_converged():
+    rng = np.random.default_rng(4)
+    table = rng.standard_normal((300, 5)) * [1e6, 1, 0.5, 0.3, 0.4]
+    with pytest.warns(ConvergenceWarning, match="of the largest, which a tol of 1e-10 does not see: scale"):
+        assert not DecentralizedPCA(2, random_state=0).fit(table).converged_
+    whole = DecentralizedPCA(random_state=0).fit(table)  # nothing is searched for
+    assert whole.converged_
+    known = PCA(svd_solver="full").fit(table)
+    np.testing.assert_allclose(np.abs(whole.components_[1] @ known.components_[1]), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-60, 1e30])
+def test_numbers_beyond_reason_are_refused(factor):
+    rows = np.random.default_rng(0).standard_normal((30, 4)) * factor
+    with pytest.raises(destiny.ProblemError, match="multiply all rows of all agents by the same factor"):
+        DecentralizedPCA(2).fit(rows)
+
+
+def test_labels_of_different_types_are_refused():
+    rows, labels = np.random.default_rng(0).standard_normal((40, 3)), np.arange(40) % 2
+    with pytest.raises(destiny.ProblemError, match="of one type at all agents; found numbers and text"):
+        OrthogonalRegression().fit([rows[:20], rows[20:]], [labels[:20], labels[20:].astype(str)])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"tol": -1.0}, {"tol": np.nan}, {"tol": "x"}, {"tol": True}, {"max_rounds": 3}]
+)
+def test_settings_are_checked_under_their_names(setting):
+    with pytest.raises(destiny.SettingsError, match=f"^{next(iter(setting))} must be"):
+        DecentralizedPCA(2, **setting).fit(np.random.default_rng(0).standard_normal((30, 4)))
+
+
+def test_what_is_often_given_in_place_of_silos():
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    nested = DecentralizedPCA(2, random_state=0).fit([rows[:10].tolist(), rows[10:].tolist()])
+    arrays = DecentralizedPCA(2, random_state=0).fit([rows[:10], rows[10:]])
+    np.testing.assert_array_equal(nested.components_, arrays.components_)
+    for given, told in (
+        ({"a": rows}, r"give list\(X.values\(\)\)"),
+        (["a.csv", "b.csv"], "the names of files"),
+        ([rows, []], "silo 1: Expected 2D array"),
+    ):
+        with pytest.raises(destiny.ProblemError, match=told):
+            DecentralizedPCA(2).fit(given)

@@ -26,6 +26,7 @@ from destiny.types import Algorithm, Array, Problem, Topology
 
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
 KNOWN = (*ALIKE, Seconds)
+ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
 @dataclass(frozen=True)
@@ -271,10 +272,15 @@ class Drive:
         assert self.measures is not None
         team, finite, mean = moment.team, moment.spread.finite, moment.spread.mean
         X = polar(mean) if finite else np.full_like(mean, np.nan)
-        axes = None
+        axes, notes = None, list(self.notes)
         if finite and getattr(problem, "kind", None) == "pca":
-            axes = rayleigh_ritz(X, team.gradient(X))
-        notes = list(self.notes)
+            axes, share = rayleigh_ritz(X, team.gradient(X))
+            tolerance = next((r.limit for r in self.rules if isinstance(r, Tolerance)), 0.0)
+            if stop.converged and ROUNDING < share < 100 * (tolerance or self.agreement.tolerance or 0.0):
+                notes.append(
+                    f"a variance is {share:.0e} of the largest, which the tolerance does not see: its axis "
+                    "may be wrong; scale the features, or lower the tolerance"
+                )
         if moment.step == 0 and stop.converged:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
         if finite and hasattr(self.algorithm, "remarks"):
@@ -287,10 +293,13 @@ class Drive:
         )  # fmt: skip
 
 
-def rayleigh_ritz(X: Array, gradient: Array) -> Array:
-    """Principal axes in span(X), largest variance first: eigenvectors of X^T C X = -X^T grad f(X), p x p."""
-    _, V = np.linalg.eigh(-transpose(X) @ gradient)
-    return np.asarray(X @ V[:, ::-1])
+def rayleigh_ritz(X: Array, gradient: Array) -> tuple[Array, float]:
+    """Principal axes in span(X), largest variance first, and the smallest variance as a share of the largest.
+
+    They come from the eigenvectors of X^T C X = -X^T grad f(X), p x p.
+    """
+    variances, V = np.linalg.eigh(-transpose(X) @ gradient)
+    return np.asarray(X @ V[:, ::-1]), float(variances[0] / (variances[-1] or 1.0))
 
 
 def settings_of(algorithm: Any) -> dict[str, Any]:

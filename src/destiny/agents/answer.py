@@ -151,7 +151,7 @@ def find(
     steep = float(norm(slope)[0])
     return Outcome(
         reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
-        axes=rayleigh_ritz(answer[0], slope[0]) if variance is not None else None,
+        axes=rayleigh_ritz(answer[0], slope[0])[0] if variance is not None else None,
         objective=float(value[0]), explained=explained,
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),

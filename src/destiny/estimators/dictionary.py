@@ -43,6 +43,8 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
 
     _sparse = False  # a dense dictionary makes sparse codes of dense rows
 
+    _sizes = (1e-8, 1e8)  # fourth powers are added
+
     def __init__(
         self,
         n_components: int | None = None,

@@ -16,9 +16,9 @@ from sklearn.utils.validation import validate_data
 
 from destiny.engines import Local, Mpi, chosen
 from destiny.engines.base import Engine
-from destiny.errors import ProblemError, SettingsError, is_whole
+from destiny.errors import ProblemError, SettingsError, is_number, is_whole
 from destiny.estimators.party import Party, everyone, network_of
-from destiny.estimators.rows import deal, is_silos
+from destiny.estimators.rows import deal, is_silos, refuse_other_containers
 from destiny.result import Result
 
 
@@ -28,6 +28,7 @@ class Decentralized:
     _supervised = False
     _sparse = True
     _least = 1  # rows
+    _sizes = (1e-20, 1e20)  # what the largest number may be
     network: Any
     n_agents: int
     random_state: Any
@@ -43,6 +44,7 @@ class Decentralized:
         y : array-like (n_samples,), or a list of them
             Labels, for a classifier.
         """
+        refuse_other_containers(X)
         if is_silos(X):
             tables = self._silos(X, y)
         else:
@@ -73,6 +75,11 @@ class Decentralized:
 
     def _gathered(self, tables: Mapping[int, tuple[Any, Any]], engine: Engine, agents: int) -> Self:
         """Bring the agents together and let them learn."""
+        for name, least in (("tol", 0.0), ("max_rounds", 1)):
+            value = getattr(self, name)
+            if not is_number(value) or value < least:
+                raise SettingsError(f"{name} must be a number of at least {least:g}; found {value!r}")
+        self._require_size(tables)
         drawn = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = everyone(engine, drawn)[0]
         network = network_of(self.network, agents, seed)
@@ -80,6 +87,18 @@ class Decentralized:
         labels = {i: y for i, (_, y) in tables.items()} if self._supervised else {}
         self._learn(Party(rows, labels, network, engine, seed))
         return self
+
+    def _require_size(self, tables: Mapping[int, tuple[Any, Any]]) -> None:
+        """Refuse numbers whose powers the agents could not add up."""
+        largest = max(
+            (float(abs(table).max()) for table, _ in tables.values() if table.shape[0]), default=0.0
+        )
+        least, most = self._sizes
+        if largest and not least <= largest <= most:
+            raise ProblemError(
+                f"the largest number must be between {least:g} and {most:g}; found {largest:.3g}: multiply "
+                "all rows of all agents by the same factor"
+            )
 
     def _learn(self, party: Party) -> None:
         raise NotImplementedError
@@ -130,16 +149,17 @@ class Decentralized:
             )
         return asked
 
-    def _report(self, party: Party, result: Result) -> None:
-        """What the fit cost and whether it can be trusted."""
+    def _report(self, party: Party, result: Result, doubt: str | None = None) -> None:
+        """What the fit cost and whether it can be trusted; ``doubt`` is why not, though it ended well."""
         self.network_ = party.network
         self.n_rounds_ = party.average.rounds + result.rounds
         self.n_scalars_ = party.average.scalars + result.scalars
         self.history_ = result.history
-        self.converged_ = result.converged
-        if not result.converged and party.engine.leader:
+        self.converged_ = result.converged and doubt is None
+        if not self.converged_ and party.engine.leader:
+            cure = "; ".join([f"{result.reason}; scale the columns, raise max_rounds or tol", *result.notes])
             warnings.warn(
-                f"{type(self).__name__} did not converge: {result.reason}; raise max_rounds or tol",
+                f"{type(self).__name__} did not converge: {doubt or cure}",
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from destiny import networks
 from destiny.engines import Mpi
 from destiny.engines.base import Engine
-from destiny.errors import DestinyError, SettingsError
+from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.estimators.averaging import Averages
 from destiny.estimators.rows import elsewhere
 from destiny.problems.silos import Source
@@ -60,12 +60,17 @@ class Party:
     def solve(self, problem: Problem, settings: Mapping[str, Any], start: Array | None = None) -> Found:
         """Minimise, then average the agents' copies: the point of the manifold nearest to that is found."""
         method = settings["method"]
-        result = solve(
-            problem, self.network, method, start=start, seed=self.seed, engine=self.engine, progress=False,
-            rounds=settings["max_rounds"], tolerance=settings["tol"],
-            # By themselves, from what each of them sees, if the method can.
-            decentralised=method is None or hasattr(method, "residual"),
-        )  # fmt: skip
+        try:
+            result = solve(
+                problem, self.network, method, start=start, seed=self.seed, engine=self.engine,
+                progress=False, rounds=settings["max_rounds"], tolerance=settings["tol"],
+                # By themselves, from what each of them sees, if the method can.
+                decentralised=method is None or hasattr(method, "residual"),
+            )  # fmt: skip
+        except SettingsError as error:
+            if str(error).startswith("rounds"):
+                raise SettingsError(f"max_{error}") from error
+            raise
         if result.interrupted is not None:  # the run kept it back: whoever called fit is to have it
             signal.raise_signal(signal.Signals[result.interrupted])
         if not np.isfinite(result.X).all():
@@ -94,7 +99,17 @@ def everyone(engine: Engine, value: Any) -> list[Any]:
 def union(labels: Iterable[NDArray[Any]]) -> NDArray[Any]:
     """All labels there are, in order; agents without rows have no say in their dtype."""
     found = [part for part in labels if part.size]
+    kinds = {_kind(part) for part in found}
+    if len(kinds) > 1:
+        raise ProblemError(f"labels must be of one type at all agents; found {' and '.join(sorted(kinds))}")
     return np.unique(np.concatenate(found)) if found else np.empty(0)
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    """What labels are, in a word."""
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    return "text" if labels.dtype.kind in "UST" else type(labels.flat[0]).__name__.replace("str", "text")
 
 
 def network_of(asked: Any, agents: int, seed: int) -> Topology:

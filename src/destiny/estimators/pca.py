@@ -15,6 +15,8 @@ from destiny.estimators.party import Party
 from destiny.estimators.rows import is_silos
 from destiny.types import Algorithm, Array, Topology
 
+ROUNDING = 1e-14  # of the largest variance: no variance at all
+
 
 class DecentralizedPCA(Decentralized, PCA):
     """`sklearn.decomposition.PCA` of rows that never leave the agents that hold them.
@@ -131,7 +133,18 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         )
         components = svd_flip(None, (found.told @ V[:, ::-1]).T, u_based_decision=False)[1]
         self.components_ = components.astype(party.dtype)
-        self._report(party, found.result)
+        self._report(party, found.result, self._doubt(variance[::-1], n))
+
+    def _doubt(self, variance: Array, n: int) -> str | None:
+        """Why components may be wrong though the agents came to rest: they rest relative to the largest."""
+        share = variance / (variance[0] or 1.0)
+        unseen = share[(share < 1e3 * self.tol) & (share > ROUNDING)]
+        if len(variance) == n or not unseen.size:  # all of the space, found without a search
+            return None
+        return (
+            f"a variance is {unseen[0]:.0e} of the largest, which a tol of {self.tol:g} does not see: scale "
+            "the columns, or take n_components=None"
+        )
 
     def _set(self, party: Party, mean: Array, variance: Array, total: float, m: int) -> None:
         """PCA's attributes."""

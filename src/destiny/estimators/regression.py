@@ -28,7 +28,8 @@ class OrthogonalRegression(
     the class indicators, less their mean, in the n_components directions in which the class means differ
     most. The scale of the targets matters, as an orthonormal matrix cannot stretch: it takes the place of
     ridge regression's penalty. A new row belongs to the class that is most likely in the reduced space if
-    all classes are normally distributed with the same covariance.
+    all classes are normally distributed with the same covariance. Unlike linear discriminant analysis it
+    depends on the units of the features: scale them.
 
     All of it is found by the agents: class sizes and means, the projection, the covariance.
 

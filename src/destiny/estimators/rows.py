@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeGuard
+
+from scipy.sparse import issparse
+
+from destiny.errors import ProblemError
 
 
 def is_silos(X: Any) -> TypeGuard[Sequence[Any]]:
-    """Whether ``X`` is one table per agent: a list of 2-D arrays, sparse matrices or data frames.
+    """Whether ``X`` is one table per agent: a list of 2-D arrays (sparse, data frames, nested lists).
 
     A list of lists of numbers is one table, as everywhere in scikit-learn.
     """
-    return isinstance(X, list | tuple) and len(X) > 0 and all(len(getattr(x, "shape", ())) == 2 for x in X)
+    return isinstance(X, list | tuple) and any(map(_is_table, X))
+
+
+def _is_table(item: Any) -> bool:
+    """Whether a part of a list has rows and columns of its own."""
+    if isinstance(item, list | tuple):  # rows of numbers in a list
+        return len(item) > 0 and isinstance(item[0], list | tuple)
+    return len(getattr(item, "shape", ())) == 2
+
+
+def refuse_other_containers(X: Any) -> None:
+    """Say how tables of several agents are given, for what is often tried instead."""
+    if isinstance(X, Mapping) and not issparse(X):  # one of SciPy's formats is a dict
+        raise ProblemError("tables of several agents come in a list; found a dict: give list(X.values())")
+    if isinstance(X, list | tuple) and len(X) and all(isinstance(item, str | Path) for item in X):
+        raise ProblemError("tables must be arrays; found the names of files: read them first (pandas, NumPy)")
 
 
 def deal(table: Any, agents: int) -> list[Any]:

@@ -27,6 +27,11 @@ def pair(function: Callable[..., Any]) -> Pair:
     def evaluate(X: Array, *args: Any, **named: Any) -> tuple[Any, Any]:
         point = torch.tensor(X, dtype=torch.float64, requires_grad=True)
         found = function(point, *args, **named)
+        for leaf in (*args, *named.values()):
+            if isinstance(leaf, torch.Tensor) and leaf._version:  # how often it was written to
+                raise Unnamed(
+                    "must leave its data as they are; found a tensor changed in place; clone() it first"
+                )
         require_scalar(found)
         return point, found
 
@@ -48,7 +53,11 @@ def pair(function: Callable[..., Any]) -> Pair:
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray | np.generic):
-            leaf = torch.as_tensor(leaf if getattr(leaf.flags, "writeable", False) else np.array(leaf))
+            leaf = torch.as_tensor(
+                np.array(leaf)
+            )  # a copy: the user's array stays as it is, whatever happens
+        elif isinstance(leaf, torch.Tensor):
+            leaf = leaf.detach().clone()
         return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
     return Pair(value, gradient, convert)

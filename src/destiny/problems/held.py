@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from destiny.types import Array
 
 
-def _same(leaf: Any) -> Any:
+def _guarded(leaf: Any) -> Any:
+    """An array that the function it is handed to cannot change: next time it would be another objective."""
+    if isinstance(leaf, np.ndarray):
+        leaf = leaf.view()
+        leaf.flags.writeable = False
     return leaf
 
 
@@ -23,7 +29,7 @@ class Pair:
 
     value: Callable[..., Any]
     gradient: Callable[..., Any]
-    convert: Callable[[Any], Any] = _same
+    convert: Callable[[Any], Any] = _guarded
     """What is done to every array of the data, once."""
     take: Callable[[Any, Any], Any] = _rows
     """Some rows of a converted array."""
