@@ -83,7 +83,7 @@ def draw(home: Path, path: Path) -> None:
                 )  # fmt: skip
                 handles.setdefault(curve.label, line)
             axis.set_yscale("log")
-            axis.set_ylim(top=min(axis.get_ylim()[1], 1e2))  # what diverges leaves the picture
+            axis.set_ylim(top=min(axis.get_ylim()[1], 1e4))  # what diverges leaves the picture
             axis.grid(True, alpha=0.3)
             axis.spines[["top", "right"]].set_visible(False)
             if column == 0:
@@ -91,7 +91,7 @@ def draw(home: Path, path: Path) -> None:
         axes[0, column].set_title(panel.title, fontsize=11)
         axes[-1, column].set_xlabel("rounds of communication")
     sheet.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    sheet.savefig(path, dpi=110)
+    sheet.savefig(path, dpi=100)
     small(path)
 
 

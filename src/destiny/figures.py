@@ -96,10 +96,10 @@ def parse(name: str, tables: dict[str, Any], small: bool = False) -> Figure:
         }  # fmt: skip
         title = table["title"] if titles is None else titles[place]
         panels.append(Panel(table["name"], title, table["cost"], inner))
-    names = {panel.name for panel in panels}
+    names = [panel.name for panel in panels]
     claims = []
     for claim in tables["claim"]:
-        shown = [panel for panel in claim.get("panels", sorted(names)) if panel in names]
+        shown = [panel for panel in claim.get("panels", names) if panel in names]
         others = {
             key: [n for n in claim[key] if n not in dropped] for key in ("than", "among") if key in claim
         }
