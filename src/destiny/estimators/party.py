@@ -71,7 +71,9 @@ class Party:
             if str(error).startswith("rounds"):
                 raise SettingsError(f"max_{error}") from error
             raise
-        if result.interrupted is not None:  # the run kept it back: whoever called fit is to have it
+        if result.interrupted == "SIGINT":  # the run kept it back: whoever called fit is to have it
+            raise KeyboardInterrupt
+        if result.interrupted is not None:
             signal.raise_signal(signal.Signals[result.interrupted])
         if not np.isfinite(result.X).all():
             raise DestinyError(f"the agents found no answer: {result.reason}")
