@@ -50,10 +50,11 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# Many tests wait for other processes most of the time: three at once on two cores.
 # This environment has an MPI, and a browser if one could be installed: one that is missing is an error.
 test: $(READY)
 	$(MAKE) --jobs=2 lint types $(OPENMPI) $(CHROMIUM) $(TORCH)
-	DESTINY_NEEDS_MPI=1 DESTINY_NEEDS_CHROMIUM=$$(cat $(CHROMIUM) 2>/dev/null) $(BIN)/pytest -n auto
+	DESTINY_NEEDS_MPI=1 DESTINY_NEEDS_CHROMIUM=$$(cat $(CHROMIUM) 2>/dev/null) $(BIN)/pytest -n 3
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

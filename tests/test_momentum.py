@@ -391,7 +391,7 @@ def test_the_default_is_accelerated_and_the_paper_is_one_word_away():
 
 
 @named
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [1])
 def test_it_converges_on_every_family_with_fewer_rounds_than_capped_bb(name, seed):
     network = NETWORKS[name]
     d = network.agents

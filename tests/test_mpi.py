@@ -42,7 +42,7 @@ def compare(folder, ranks, alone):
             assert sorted(hosted) == list(range(mpi_cases.AGENTS))
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 3, 4])  # the first alone, an uneven share, more than cores
 def test_every_case_has_the_same_bits(ranks, alone, tmp_path):
     mpi = need(MPICH)
     job = mpi.run(mpi.command(ranks, mpi.bin / "python", "-m", "tests.mpi_cases", tmp_path))
