@@ -47,7 +47,9 @@ def sheet(X: Array, shape: tuple[int, int, int]) -> Pixels:
     """Columns of X as pictures in rows, ``(height, width, 3)``: grey is zero, each by its largest entry."""
     height, width, channels = shape
     atoms = X.T[:MOST]
-    atoms = atoms / np.maximum(np.abs(atoms).max(axis=1, keepdims=True), 1e-300)
+    # By its largest entry with its sign: an atom and its negative are the same one.
+    largest = np.take_along_axis(atoms, np.abs(atoms).argmax(axis=1)[:, None], axis=1)
+    atoms = atoms / np.where(largest == 0, 1.0, largest)
     # Planes of colour lie one after the other in a column.
     pictures = atoms.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
     columns = min(len(pictures), max(1, round(math.sqrt(2 * len(pictures)))))
