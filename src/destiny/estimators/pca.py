@@ -8,14 +8,13 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import svd_flip
 
+from destiny.drive import ROUNDING
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.estimators.centred import centred, problem, square
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.party import Party
 from destiny.estimators.rows import is_silos
 from destiny.types import Algorithm, Array, Topology
-
-ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
 class DecentralizedPCA(Decentralized, PCA):
