@@ -9,7 +9,7 @@ import destiny
 from benchmarks import rounds as benchmark
 from destiny import DestinyMomentum, networks
 from destiny.algorithms import momentum
-from destiny.gossip import FLOOR, UNKNOWN, contraction, fitting
+from destiny.gossip import FLOOR, contraction, fitting, single
 from tests.conftest import agents_of, small_problem
 from tests.test_destiny import problem_of, run, silos_of
 
@@ -174,7 +174,7 @@ def test_the_bound_on_negative_eigenvalues_is_where_momentum_fails():
 
 def test_an_unknown_network_is_mixed_safely_whatever_its_weights():
     swap = np.array([[0.01, 0.99], [0.99, 0.01]])
-    M, _ = as_matrix(networks.from_weights(swap), UNKNOWN)
+    M, _ = as_matrix(networks.from_weights(swap), single())
     assert np.linalg.eigvalsh(M)[0] >= FLOOR - 1e-12
 
 

@@ -111,8 +111,13 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
     return several
 
 
-UNKNOWN = Filter(1, -2 / 3, 1.0, 0.0)
-"""For a network nobody knows: (3 W + 2 I) / 5 has no eigenvalue below `FLOOR`, whatever W is."""
+def single(lowest: float = -1.0) -> Filter:
+    """One round a step, for a network of which no more is known than the smallest eigenvalue of its W.
+
+    It is lazy enough to have no negative eigenvalue, (W + I) / 2 where nothing is known: products of different
+    matrices have complex eigenvalues, which momentum bears only near the positive axis.
+    """
+    return Filter(1, min(0.0, lowest), 1.0, 0.0)
 
 
 def fast_mix(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:
@@ -156,5 +161,7 @@ def survey(agents: Agents, *arrays: Array, rounds: int = 20) -> tuple[tuple[Arra
     # A network that averages at once leaves rounding errors only: 1e-20 of the probes' energy.
     alive = early > 1e-20 * PROBES
     ratio = np.divide(late, early, out=np.zeros_like(late), where=alive)
-    lambda_ = np.minimum(ratio, 1 - 1e-8) ** (1 / (2 * window))
+    lambda_ = np.minimum(ratio ** (1 / (2 * window)), 1 - 0.5 / rounds)
+    # An agent that heard nobody in any round cannot tell, and should be careful.
+    lambda_ = np.where(energy[0] + late + early > 0, lambda_, 1 - 0.5 / rounds)
     return tuple(arrays), lambda_[:, None, None]

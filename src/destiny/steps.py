@@ -147,10 +147,15 @@ def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array, average
     eta = auto if rule.eta is None else np.full_like(size, rule.eta)
     if rule.unit == "curvature":
         return replace(Pace.start(eta, share), curvature=curvature, peak=curvature)
+    return Pace.start(eta, network_limit(rule, lambda_, averaged))
+
+
+def network_limit(rule: StepRule, lambda_: Array, averaged: bool) -> Array:
+    """What a step times the curvature may be on a network with this lambda: c sqrt(1 - lambda) (/ lambda)."""
     bound = np.sqrt(1 - lambda_)
     if averaged:  # where one round averages at once (lambda = 0, or one agent alone) nothing limits the step
-        bound = np.divide(bound, lambda_, out=np.full_like(size, np.inf), where=lambda_ > 0)
-    return Pace.start(eta, getattr(rule, "cap", 1.0) * bound)
+        bound = np.divide(bound, lambda_, out=np.full_like(lambda_, np.inf), where=lambda_ > 0)
+    return np.asarray(getattr(rule, "cap", 1.0) * bound)
 
 
 @dataclass(frozen=True)

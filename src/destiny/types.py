@@ -63,6 +63,15 @@ class Topology(Protocol):
         """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process."""
 
 
+@runtime_checkable
+class ChangingTopology(Topology, Protocol):
+    """A topology whose mixing matrix differs from round to round."""
+
+    @property
+    def lowest(self) -> float:
+        """Smallest eigenvalue of the mixing matrix, over the rounds that were looked at."""
+
+
 class Agents(Protocol):
     """What an algorithm sees. Axis 0 of every array = the agents hosted in this process."""
 

@@ -8,20 +8,23 @@ from typing import Literal
 import numpy as np
 
 from destiny.algorithms.about import About
+from destiny.algorithms.mixing import Mixing
 from destiny.algorithms.opening import check_gossip, eighth, eighth_root, require_finite
 from destiny.algorithms.tracking import residual
 from destiny.directions import ANY_F, DIRECTIONS
 from destiny.errors import SettingsError, is_number, is_whole
-from destiny.gossip import UNKNOWN, Filter, centred, chebyshev, fitting, survey
+from destiny.gossip import Filter, centred, chebyshev, fitting, single, survey
 from destiny.steps import bend, scalar, secants
 from destiny.stiefel import deviation, inner, norm
-from destiny.types import Agents, Array, Topology
+from destiny.types import Agents, Array, ChangingTopology, Topology
 
 LOOK = 20  # steps between two looks at the curvature, one more gradient each: 5 % of all gradients
 FIRST_LOOK = 8  # power iterations before the first step
 GAP = 2.0  # with one round a step
-GAPS = 1.5  # with several: then nearly all eigenvalues are as large as the largest
+GAPS = 1.5  # with several: then nearly all eigenvalues are as large as the largest; and where W changes
 WINDOW = 50  # steps over which an agent compares its disagreement with that before
+GROWTH = 2.0  # of the disagreement from one window to the next: a sign of trouble
+GROWTH_CHANGING = 5.0  # where links come and go it swings by itself
 RECOVER = 1.02  # how fast trust may exceed again what it was lost at, per window
 LARGE = 0.01  # disagreement from which on not shrinking is a sign of trouble, on a manifold of size 1
 STIFF = 0.25  # of the curvature: less beta would not hold X near the manifold
@@ -50,6 +53,8 @@ class MomentumState:
     """Tracker of the network's mean of L^8."""
     uphill: Array
     """Cosine between the last move and the tracker."""
+    mixing: Mixing
+    """How well the network mixes, where that is estimated."""
     pace: Array
     """min(1, gap (1 - lambda)): what the network allows."""
     trust: Array
@@ -85,7 +90,9 @@ class DestinyMomentum:
         Rounds per step; "auto" is one up to lambda = 0.8, then as few as make the network a good one.
     spectrum : (low, high), optional
         Where the eigenvalues of W lie, the 1 aside. A network that stays tells it by itself; on others, and
-        where nobody knows it, agents estimate lambda and use one round a step.
+        where nobody knows it, agents use one round a step and estimate lambda all the time.
+    lowest : float, optional
+        Smallest eigenvalue of W in any round, where there is no ``spectrum``; a changing network tells it.
     gossip : int
         Rounds at the start in which the agents learn beta and the scale of everything.
     """
@@ -94,6 +101,7 @@ class DestinyMomentum:
     direction: str = "landing"
     rounds: int | Literal["auto"] = "auto"
     spectrum: tuple[float, float] | None = None
+    lowest: float | None = None
     gossip: int = 20
     kind = "destiny-momentum"
     about = About("Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, rounds="rounds")
@@ -106,6 +114,8 @@ class DestinyMomentum:
         if self.rounds != "auto" and not (is_whole(self.rounds) and self.rounds >= 1):
             raise SettingsError(f'rounds must be "auto" or a whole number >= 1; found {self.rounds!r}')
         check_gossip(self.gossip)
+        if self.lowest is not None and not (is_number(self.lowest) and -1 <= self.lowest <= 1):
+            raise SettingsError(f"lowest must be an eigenvalue of W, in [-1, 1]; found {self.lowest!r}")
         if self.spectrum is None:
             return
         ends = tuple(self.spectrum) if isinstance(self.spectrum, (tuple, list)) else ()
@@ -115,14 +125,25 @@ class DestinyMomentum:
 
     def on(self, network: Topology) -> DestinyMomentum:
         """The same for this network: what it tells of itself, and the rounds a step takes on it."""
+        if isinstance(network, ChangingTopology):
+            return self._on_changing(network)
         spectrum = self.spectrum or getattr(network, "spectrum", None)
         if spectrum is None and self.rounds not in ("auto", 1):
             raise SettingsError(
-                "several rounds a step need the spectrum of W, and this network changes from round to round: "
+                "several rounds a step need the spectrum of W, which this network does not tell: "
                 'give spectrum, or rounds = "auto"'
             )
         known = replace(self, spectrum=spectrum)
         return replace(known, rounds=known.filter.rounds)
+
+    def _on_changing(self, network: ChangingTopology) -> DestinyMomentum:
+        for name, value in (("spectrum", self.spectrum), ("rounds", None if self.rounds in ("auto", 1) else self.rounds)):
+            if value is not None:
+                raise SettingsError(
+                    f"{name} must be left out on a network that changes from round to round, whose mixing matrix "
+                    f"has no one spectrum; found {value!r}: agents estimate how well it mixes by themselves"
+                )
+        return replace(self, lowest=network.lowest if self.lowest is None else self.lowest, rounds=1)
 
     @property
     def opening(self) -> int:
@@ -133,13 +154,13 @@ class DestinyMomentum:
     def filter(self) -> Filter:
         """How the agents average in a step."""
         if self.spectrum is None:
-            return UNKNOWN
+            return single() if self.lowest is None else single(self.lowest)
         return fitting(*self.spectrum, rounds=None if self.rounds == "auto" else self.rounds)
 
     @property
     def gap(self) -> float:
         """Steps stay below this times (1 - lambda) / L, which heterogeneous agents can follow."""
-        return GAP if self.filter.rounds == 1 else GAPS
+        return GAP if self.spectrum and self.filter.rounds == 1 else GAPS
 
     def field(self, X: Array, beta: float | Array, agents: Agents) -> Array:
         """The direction at X."""
@@ -163,7 +184,8 @@ class DestinyMomentum:
         violation, zero, one = scalar(norm(E)), np.zeros_like(L), np.ones_like(L)
         s = MomentumState(
             X=X, before=X, D=D + pull, H=H + pull, beta=beta, eta=zero, mu=zero, age=zero, steepest=V,
-            curvature=L, shared=shared, uphill=zero, pace=np.minimum(1.0, self.gap * (1 - lambda_)),
+            curvature=L, shared=shared, uphill=zero, mixing=Mixing.start(len(L), lambda_),
+            pace=np.minimum(1.0, self.gap * (1 - lambda_)),
             trust=one, ceiling=one, drift=zero, drifted=one * np.finfo(np.float64).max, count=zero,
             violation=violation, worst=violation, disagreement=zero,
             scale=reference(norm(D + pull), norm(mean)),
@@ -176,7 +198,8 @@ class DestinyMomentum:
             return *arrays, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
         if self.spectrum is None:
             (*mixed,), felt = survey(agents, *arrays, rounds=self.gossip)
-            return *mixed, (felt - UNKNOWN.shift) / (1 - UNKNOWN.shift)
+            shift = self.filter.shift
+            return *mixed, (felt - shift) / (1 - shift)
         shift, lambda_ = centred(*self.spectrum)
         averaged = chebyshev(agents, *arrays, rounds=self.gossip, lambda_=lambda_, shift=shift)
         return *averaged, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
@@ -189,7 +212,12 @@ class DestinyMomentum:
         if (length > REACH).any():
             move *= np.where(length > REACH, REACH / np.where(length > 0, length, 1.0), 1.0)
         move += s.X
-        X, D, shared, uphill, age = self.filter(agents, move, s.D, s.shared, s.uphill, s.age)
+        mixing, riders = s.mixing, () if self.spectrum else s.mixing.riders(agents.ids)
+        X, D, shared, uphill, age, *riders = self.filter(
+            agents, move, s.D, s.shared, s.uphill, s.age, *riders
+        )
+        if riders:
+            mixing = mixing.update(*riders, agents.ids)
         move -= X
         E = deviation(X)
         direction = DIRECTIONS[self.direction]
@@ -198,9 +226,10 @@ class DestinyMomentum:
         D += dH
         S = X - s.X
         violation = scalar(norm(E))
-        before = eighth(s.curvature)
+        before = self.stiffness(s)
         s = replace(
-            s, X=X, before=s.X, D=D, H=H, shared=shared, count=s.count + 1, violation=violation,
+            s, X=X, before=s.X, D=D, H=H, shared=shared, mixing=mixing,
+            pace=np.minimum(1.0, self.gap * (1 - mixing.lambda_)), count=s.count + 1, violation=violation,
             worst=np.maximum(s.worst, violation), disagreement=scalar(norm(move)),
         )  # fmt: skip
         s = self.looked(s, secants(S, dH)[0], agents)
@@ -233,19 +262,24 @@ class DestinyMomentum:
 
     def paced(self, s: MomentumState, before: Array) -> MomentumState:
         """The step for the largest curvature anyone around has; the mean of L^8 is ruled by it."""
-        now = eighth(s.curvature)
+        now = self.stiffness(s)
         shared = s.shared + (now - before)
         L = eighth_root(np.maximum(shared, now))
         # Where nobody has seen any curvature there is nothing to step by.
-        eta = np.divide(s.trust * s.pace, L, out=np.zeros_like(L), where=L > 0)
+        eta = np.divide(s.trust * s.pace if self.spectrum else s.pace, L, out=np.zeros_like(L), where=L > 0)
         return replace(s, shared=shared, eta=eta)
+
+    def stiffness(self, s: MomentumState) -> Array:
+        """What limits everybody's step: L^8, where W changes that of L / trust."""
+        return eighth(s.curvature if self.spectrum else s.curvature / s.trust)
 
     def guarded(self, s: MomentumState) -> MomentumState:
         """Shorter steps where an agent and its neighbours drift apart; longer again when they do not."""
         drift = s.drift + s.disagreement
         if s.count.flat[0] % WINDOW:
             return replace(s, drift=drift)
-        apart = drift > np.where(drift > WINDOW * LARGE, 1.0, 2.0) * s.drifted
+        growth = GROWTH if self.spectrum else GROWTH_CHANGING
+        apart = drift > np.where(drift > WINDOW * LARGE, 1.0, growth) * s.drifted
         # Where it went wrong is remembered for a while: trust would only grow to where it was lost.
         ceiling = np.where(apart, 0.8 * s.trust, np.minimum(1.0, RECOVER * s.ceiling))
         trust = np.maximum(0.05, np.where(apart, 0.6 * s.trust, np.minimum(1.3 * s.trust, ceiling)))

@@ -32,6 +32,8 @@ class Opening:
     """Their directions, mixed in the opening rounds; the mean is that of H."""
     beta: Array
     pace: Pace
+    lambda_: Array
+    """How well the network mixes, as given or estimated."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Scheme:
         # Off the manifold the penalty curves like 2 beta, along it the rest does.
         L = np.maximum(known.curvature, 2 * beta)
         pace = first(self.step_size, known.size, known.lambda_, L, self.averaged)
-        return Opening(E, H + pull, known.D + pull, beta, pace)
+        return Opening(E, H + pull, known.D + pull, beta, pace, known.lambda_)
 
     def towards(self, X: Array, E: Array, beta: Array, agents: Agents, step: int | None = None) -> Array:
         """The direction at X, from E = X^T X - I; of a step's mini-batches if its number is given."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from destiny.algorithms.mixing import Mixing
 from destiny.algorithms.scheme import Scheme
 from destiny.errors import SettingsError
-from destiny.steps import Move, Pace, scalar
+from destiny.steps import Move, Pace, network_limit, scalar
 from destiny.stiefel import deviation, norm
 from destiny.types import Agents, Array
 
@@ -36,6 +37,7 @@ class TrackingState:
     doublings: Array
     disagreement: Array
     scale: Array
+    mixing: Mixing
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,17 @@ class Tracking(Scheme):
         return TrackingState(
             X=X, D=o.D, H=o.H, beta=o.beta, pace=o.pace,
             violation=violation, worst=violation, stalled=zero, escaping=zero, doublings=zero,
-            disagreement=zero, scale=scalar(norm(o.D)),
+            disagreement=zero, scale=scalar(norm(o.D)), mixing=Mixing.start(len(X), o.lambda_),
         )  # fmt: skip
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
         """X+ = W (X - eta D), D+ = W D + H(X+) - H(X): one round, DESTINY's form."""
         V = s.X - s.pace.eta * s.D
-        X, WD = agents.mix(V, s.D)
+        if self.estimates:
+            X, WD, *riders = agents.mix(V, s.D, *s.mixing.riders(agents.ids))
+            s = self.adapt(s, s.mixing.update(*riders, agents.ids))
+        else:
+            X, WD = agents.mix(V, s.D)
         E = deviation(X)
         H = self.towards(X, E, s.beta, agents)
         dH = H - s.H
@@ -83,6 +89,20 @@ class Tracking(Scheme):
         D += dH
         V -= X
         return self.arrive(s, X, E, D, H, dH, scalar(norm(V)))
+
+    @property
+    def estimates(self) -> bool:
+        """Whether agents go on estimating how well the network mixes."""
+        return self.lambda_ is None and self.step_size.network and self.opening > 0
+
+    def adapt(self, s: TrackingState, mixing: Mixing) -> TrackingState:
+        """The state with a new estimate of lambda, and the bound on the step that follows from it."""
+        if mixing.lambda_ is s.mixing.lambda_:
+            return replace(s, mixing=mixing)
+        limit = network_limit(self.step_size, mixing.lambda_, self.averaged)
+        known = np.isfinite(limit) & np.isfinite(s.pace.limit) & (s.pace.limit > 0)
+        bound = np.where(known, s.pace.bound * np.divide(limit, s.pace.limit, where=known, out=np.ones_like(limit)), limit)
+        return replace(s, mixing=mixing, pace=replace(s.pace, limit=limit, bound=bound))
 
     def arrive(
         self, s: TrackingState, X: Array, E: Array, D: Array, H: Array, dH: Array, disagreement: Array
@@ -93,13 +113,15 @@ class Tracking(Scheme):
         pace = self.step_size.update(s.pace, Move(X - s.X, D - s.D, dH, disagreement, length))
         after = TrackingState(
             X, D, H, s.beta, pace, violation, np.maximum(s.worst, violation),
-            s.stalled, s.escaping, s.doublings, disagreement, s.scale,
+            s.stalled, s.escaping, s.doublings, disagreement, s.scale, s.mixing,
         )  # fmt: skip
         return self.watched(after, s.violation, length) if self.watch else after
 
     def watched(self, s: TrackingState, before: Array, length: Array) -> TrackingState:
         """Double beta where X rests off the manifold, its pull cancelled by everything else, or escapes."""
-        stuck = s.disagreement < CANCELLED * s.violation
+        # Where links come and go an agent may hear nobody in a round: its disagreement then tells nothing.
+        disagreement = np.maximum(s.disagreement, s.pace.slow) if self.estimates else s.disagreement
+        stuck = disagreement < CANCELLED * s.violation
         # A beta given as a number is taken literally as long as the run moves; one at rest is a wrong answer.
         leaving = (s.violation > (SAFE if self.beta == "auto" else np.inf)) & (s.violation > before)
         stuck &= length < CANCELLED * s.beta * s.violation

@@ -19,7 +19,7 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.mixing import Mixing, shown
 from destiny.diagnosis.simulation import MOST, agreement, descent, heavy_ball
-from destiny.gossip import UNKNOWN, contraction
+from destiny.gossip import contraction
 from destiny.steps import BB, Constant, PlainBB, first
 from destiny.types import Array
 
@@ -123,7 +123,7 @@ def momentum(algorithm: DestinyMomentum, case: Case) -> Prediction:
     filter = knows.filter
     left = filter.contraction
     if knows.spectrum is None:
-        left = (case.mixing.lambda_ - UNKNOWN.shift) / (1 - UNKNOWN.shift)
+        left = (case.mixing.lambda_ - filter.shift) / (1 - filter.shift)
     pace = min(1.0, knows.gap * (1 - left))
     L = case.differences.steep(algorithm.direction)
     beta = np.maximum(case.landscape.slope, L / 4) if algorithm.beta == "auto" else float(algorithm.beta)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from destiny.networks import spectrum
 from destiny.networks.arguments import integer, probability
 from destiny.networks.links import Links, require_connected
 from destiny.networks.network import Network
 from destiny.networks.weights import metropolis
 from destiny.types import Array
 
+ROUNDS_SAMPLED = 8  # rounds are alike: more of them would not change the smallest eigenvalue by much
 ROUNDS_KEPT = 8  # all threads of a process ask for the same round; networks used side by side need a few more
 
 
@@ -86,6 +88,11 @@ class Redrawn(ABC):
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``: Metropolis weights on the links alive."""
         return _weights(self, round)
+
+    @cached_property
+    def lowest(self) -> float:
+        """Smallest eigenvalue of the mixing matrix over some rounds."""
+        return min(spectrum.lowest(self.at(round)) for round in range(ROUNDS_SAMPLED))
 
     def layout(self) -> Array:
         """Where to draw the agents, ``(d, 2)``."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from destiny.errors import NetworkError
-from destiny.networks import checks, drawing
+from destiny.networks import checks, drawing, spectrum
 from destiny.networks.links import Links, require_connected, tidy
 from destiny.networks.network import Network
 from destiny.types import Array
@@ -73,6 +73,11 @@ class Schedule:
         """Mixing matrix of a round ``(d, d)``: that network's own."""
         count = len(self.networks)
         return self.networks[round % count if self.repeats else min(round, count - 1)].W
+
+    @cached_property
+    def lowest(self) -> float:
+        """Smallest eigenvalue of any of the networks' mixing matrices."""
+        return min(spectrum.lowest(W) for W in {id(n.W): n.W for n in self.networks}.values())
 
     def layout(self) -> Array:
         """Where to draw the agents, ``(d, 2)``."""

@@ -35,6 +35,11 @@ def ends(W: csr_array[Any, Any]) -> tuple[float, float]:
     return (below if below >= above else _below(W)), above
 
 
+def lowest(W: csr_array[Any, Any]) -> float:
+    """Smallest eigenvalue of W, or a lower bound where W has more than 1000 agents."""
+    return ends(W)[0] - 1
+
+
 def gap(W: csr_array[Any, Any]) -> float:
     """1 - ||W - 11^T/d||_2 for symmetric W with rows that sum to 1; 0 or less if W does not average."""
     if connected_components(W, directed=False)[0] > 1:
