@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +33,8 @@ PROBLEM = {
     "samples": Literal["columns", "rows"], "p": int,
     "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
+DEFAULTS: dict[str, Any] = {"samples": "columns", "sizes": None, "scale": 1.0, "precision": "auto"}
+"""What a key of [problem] stands for where it is left out; `complete_problem` writes it out."""
 TOP = {
     "problem": dict,
     "network": dict,
@@ -166,6 +170,17 @@ def read_problem(
     if read is not None:  # the loader reads a whole set, and here each process holds its own share only
         raise SettingsError("[problem] dataset is for runs in one place: give each agent its own data")
     return from_dataset(table, kind, home)
+
+
+def complete_problem(table: dict[str, Any]) -> dict[str, Any]:
+    """[problem] with every default written out: tables that mean the same are equal."""
+    complete = DEFAULTS | table
+    if "synthetic" in table:
+        make, keys = SYNTHETIC[table["kind"]]
+        parameters = inspect.signature(make).parameters
+        defaults = {key: parameters[key].default for key in keys if parameters[key].default is not Parameter.empty}
+        complete["synthetic"] = defaults | table["synthetic"]
+    return complete
 
 
 def synthetic(table: dict[str, Any], kind: str) -> Problem:

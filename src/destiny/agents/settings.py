@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,15 @@ NEIGHBOUR = {"name": str, "index": int, "address": str, "identity": str, "dial":
 STOP = {"rounds": int, "tolerance": float, "diameter": int}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
+LONGEST = 200  # letters of a value that neighbours are told as it is
+LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index"})
+"""Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
+
+``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:
+samples in rows or columns, separator and decimal sign, a header line, a column of row labels. Two hospitals
+may export differently; once read, the numbers mean the same. Whatever changes what the numbers mean or what is
+computed from them does not belong here.
+"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ def read(path: str | Path) -> Settings:
         tolerance=float(stop.get("tolerance", 1e-8)), checkpoint=run.get("checkpoint", 100),
         every=run.get("every", 10), common={},
     )  # fmt: skip
-    settings.common.update(shared(settings))
+    settings.common.update(shared(settings, tables["problem"]))
     return settings
 
 
@@ -119,19 +129,31 @@ def check_name(name: str, where: str) -> None:
         raise SettingsError(f"{where} must not start with a dot nor contain / or \\; found {name!r}")
 
 
-def shared(s: Settings) -> dict[str, Any]:
+def shared(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
     """What must be equal at all agents, by name; nothing of an agent's data."""
     whole = not isinstance(s.network, Neighbourhood)
+    n, p = s.problem.shape
     facts = {
-        "problem": getattr(s.problem, "kind", ""), "agents": s.agents, "n": s.problem.shape[0],
-        "p": s.problem.shape[1], "scale": getattr(s.problem, "scale", 1.0),
+        "problem": shared_problem({**problem, "p": p}), "agents": s.agents, "n": n,
         "algorithm": settings_of(s.algorithm), "rounds": s.rounds, "tolerance": s.tolerance,
         "start": f"seed {s.seed}" if s.start is None else hashlib.sha256(s.start.tobytes()).hexdigest()[:16],
         "checkpoint": s.checkpoint,
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
         "diameter": getattr(s.network, "diameter", None),
     }  # fmt: skip
-    return plain(facts)
+    return {name: _short(value) for name, value in plain(facts).items()}
+
+
+def _short(value: Any) -> Any:
+    """The value itself, or a digest of a long list: a HELLO has room for about a hundred values."""
+    text = json.dumps(value)
+    return value if len(text) <= LONGEST else f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
+    """The keys of [problem] that must be equal at all agents, defaults written out."""
+    complete = experiment.complete_problem(table)
+    return {key: value for key, value in complete.items() if key not in LOCAL}
 
 
 def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:

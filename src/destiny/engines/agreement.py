@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+EXACT = 2**53  # every whole number below it is a float too
+
 
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON carries them, nested tables as one with dotted names."""
-    return _flat(json.loads(json.dumps(facts, default=repr)))
+    """Settings as JSON carries them, nested tables as one with dotted names; 10 and 10.0 are one number."""
+    return _flat(json.loads(json.dumps(facts, default=repr), parse_float=_number))
 
 
 def digest(facts: Mapping[str, Any]) -> bytes:
@@ -25,6 +27,11 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, 
         if mine != other:
             return name, mine, other
     return None
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < EXACT else value
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
