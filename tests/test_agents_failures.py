@@ -377,9 +377,7 @@ def test_an_agent_that_lost_its_checkpoints_is_told_to_start_a_new_run(tmp_path,
 
 def test_a_checkpoint_of_other_data_or_another_run_is_refused(tmp_path, monkeypatch):
     problem, rng = 'kind = "pca"\ndata = "data.npy"\np = 3', np.random.default_rng(0)
-    party = Party(
-        tmp_path, PAIR, problem=problem, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4
-    )
+    party = Party(tmp_path, PAIR, problem=problem, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     for i in range(2):
         np.save(party.home(i) / "data.npy", rng.standard_normal((12, 45)))
     stopped_midway(party, monkeypatch)

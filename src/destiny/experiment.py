@@ -178,7 +178,9 @@ def complete_problem(table: dict[str, Any]) -> dict[str, Any]:
     if "synthetic" in table:
         make, keys = SYNTHETIC[table["kind"]]
         parameters = inspect.signature(make).parameters
-        defaults = {key: parameters[key].default for key in keys if parameters[key].default is not Parameter.empty}
+        defaults = {
+            key: parameters[key].default for key in keys if parameters[key].default is not Parameter.empty
+        }
         complete["synthetic"] = defaults | table["synthetic"]
     return complete
 

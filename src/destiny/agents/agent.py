@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from destiny import checkpoint as checkpoints
-from destiny.agents import answer, tls
+from destiny.agents import answer
 from destiny.agents.answer import Outcome
 from destiny.agents.exchange import Exchange
 from destiny.agents.hub import Hub
@@ -21,6 +21,7 @@ from destiny.agents.journal import Journal
 from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
 from destiny.agents.team import AgentTeam, Alone
+from destiny.agents.tls import Credentials
 from destiny.agents.waiting import Stopped
 from destiny.drive import Agreement, Moment
 from destiny.engines.base import Deaf, HostedAgents
@@ -110,7 +111,7 @@ class Agent:
             settings.out / "checkpoints", self.identity, settings.index, [n.name for n in settings.neighbours]
         )
         self.saved = self.kept.saved
-        contexts = tls.contexts(settings.files)
+        credentials = Credentials(settings.files, settings.authorities)
         self.outcome = Outcome.read(settings.out, self.identity)
         self.sent, need = self.kept.sent(finished=self.outcome is not None)
         neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
@@ -120,7 +121,7 @@ class Agent:
         self.hosted = settings.problem.host([settings.index])
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
         self.hub = Hub(
-            settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
+            settings.hello, neighbours, settings.listen, credentials, self.journal, settings.deadline,
             8 * self.largest(),
         )  # fmt: skip
         self.hub.mark = self.kept.mark

@@ -10,6 +10,7 @@ import typer
 from destiny.agents import init, status
 from destiny.agents.agent import run
 from destiny.agents.settings import read
+from destiny.agents.tls import Credentials
 
 many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")
 
@@ -48,10 +49,23 @@ def initialise(
         print(path)
 
 
+@many.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The agent, a TOML file (docs/agents.md).")],
+) -> None:
+    """Check the file of an agent without calling anybody; print its fingerprint and the days left."""
+    settings = read(file)
+    credentials = Credentials(settings.files, settings.authorities)
+    n, p = settings.problem.shape
+    print(f"{settings.name}, run {settings.run}: {settings.common['problem.kind']}, n = {n}, p = {p}")
+    print(f"certificate {credentials.fingerprint()}")
+    print(status.days_left(credentials))
+
+
 def certificates(
     folder: Annotated[Path, typer.Argument(help="Where destiny agents init has put the agents.")],
 ) -> None:
     """Make a test authority and a certificate for each agent of a folder: to try things out, no more."""
-    for name in init.certificates(folder):
-        print(f"{name}: {', '.join(init.CERTIFICATES.values())}")
+    for name, fingerprint in init.certificates(folder).items():
+        print(f"{name}: {', '.join(init.CERTIFICATES.values())}; {fingerprint}")
     print("for trying out: the authority's own key was not kept; a real one is described in docs/agents.md")

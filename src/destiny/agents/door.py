@@ -7,18 +7,21 @@ import os
 import random
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.tls import Credentials
 from destiny.errors import SettingsError
 
 if TYPE_CHECKING:
     from destiny.agents.hub import Hub
 
 HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
+LOOK = 10.0  # seconds between two looks at the files of [tls]; each new connection looks, too
 STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
 FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
 JITTER = random.Random()  # of its own: the program around it may want its random numbers to repeat
@@ -32,12 +35,12 @@ class Door:
     hub : Hub
     host, port
         Where to listen.
-    tls : (server, client) contexts
+    tls : Credentials
     """
 
-    def __init__(self, hub: Hub, host: str, port: int, tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def __init__(self, hub: Hub, host: str, port: int, tls: Credentials) -> None:
         self.hub, self.loop, self.journal = hub, hub.loop, hub.journal
-        self.server, self.client = tls
+        self.tls = tls
         self.strangers: dict[asyncio.Task[None], None] = {}
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -47,6 +50,7 @@ class Door:
             raise SettingsError(f"[agent] listen {host}:{port} cannot be used: {why}") from error
         self.listener.setblocking(False)
         hub.spawn(self.listen())
+        hub.spawn(self.watch_files())
         for n in hub.neighbours:
             if n.dial:
                 hub.spawn(self.call(n))
@@ -61,8 +65,8 @@ class Door:
                 try:
                     async with asyncio.timeout(2 * HANDSHAKE):
                         await self.loop.create_connection(
-                            partial(_as_it_is, link), n.host, n.port, ssl=self.client, server_hostname=n.host,
-                            ssl_handshake_timeout=HANDSHAKE,
+                            partial(_as_it_is, link), n.host, n.port, ssl=self.current().client,
+                            server_hostname=n.host, ssl_handshake_timeout=HANDSHAKE,
                         )  # fmt: skip
                         await link.settled
                 except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
@@ -73,6 +77,24 @@ class Door:
                 if n.need > before:  # it was of use: whatever ended it, start afresh
                     waits = intervals()
             await asyncio.sleep(next(waits))
+
+    async def watch_files(self) -> None:
+        """Look at the files of [tls] again and again, and warn before they expire."""
+        while True:
+            self.current().warn_of_expiry(self.warn, time.time())
+            await asyncio.sleep(LOOK)
+
+    def current(self) -> Credentials:
+        """The credentials as they are on disk now; if whom we believe has changed, all have to call again."""
+        if self.tls.refresh(self.warn):
+            for n in self.hub.neighbours:
+                if n.link is not None:
+                    n.link.cut("must show its certificate again, as the files of [tls] have changed")
+        return self.tls
+
+    def warn(self, sentence: str) -> None:
+        """Tell the operator something about this agent's own files."""
+        self.journal.tell("certificates", self.hub.me.agent, sentence)
 
     async def over(self, n: Neighbour) -> None:
         """Until there is no connection with a neighbour."""
@@ -102,7 +124,7 @@ class Door:
         link = Link(self.hub, address)
         try:
             await self.loop.connect_accepted_socket(
-                lambda: link, sock, ssl=self.server, ssl_handshake_timeout=HANDSHAKE
+                lambda: link, sock, ssl=self.current().server, ssl_handshake_timeout=HANDSHAKE
             )
             async with asyncio.timeout(HANDSHAKE):
                 await link.settled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from destiny.agents.door import Door
 from destiny.agents.journal import Journal
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.tls import Credentials
 from destiny.agents.waiting import Ended, Waiting
 from destiny.agents.wire import REASON, Hello, Kind, Refused, words
 from destiny.engines.agreement import difference
@@ -56,7 +56,7 @@ class Hub(Waiting):
         What this agent says of itself; ``need`` is filled in for each neighbour.
     neighbours : sequence of Neighbour
     listen : Address
-    tls : (server, client) contexts
+    tls : Credentials
     journal : Journal
     deadline : float
         Seconds to wait for a neighbour; 0 means for ever.
@@ -66,7 +66,7 @@ class Hub(Waiting):
 
     def __init__(
         self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
-        tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, largest: int,
+        tls: Credentials, journal: Journal, deadline: float, largest: int,
     ) -> None:  # fmt: skip
         super().__init__(deadline)
         self.loop.set_exception_handler(self.mishap)
@@ -123,9 +123,17 @@ class Hub(Waiting):
 
     def check_identity(self, link: Link, n: Neighbour) -> None:
         """The certificate must be the neighbour's."""
-        if n.identity not in link.identities:
-            shown = ", ".join(sorted(link.identities)) or "nobody"
-            raise Refused(f"showed a certificate of {shown}, expected {n.identity}")
+        if (why := self.mismatch(link, n)) is not None:
+            raise Refused(why)
+
+    def mismatch(self, link: Link, n: Neighbour) -> str | None:
+        """Why the certificate of a connection is not the neighbour's, or None."""
+        assert link.shown is not None
+        return link.shown.mismatch(n.identity, n.pin, self.tls)
+
+    def by_certificate(self, link: Link) -> Neighbour | None:
+        """The neighbour whose certificate the other side has shown."""
+        return next((n for n in self.neighbours if self.mismatch(link, n) is None), None)
 
     def admit(self, link: Link, hello: Hello, mark: int) -> None:
         """Let a caller in, or refuse it naming what does not fit."""
@@ -170,7 +178,7 @@ class Hub(Waiting):
 
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""
-        known = link.peer or link.called
+        known = link.peer or link.called or self.by_certificate(link)
         if known is not None:
             self.note_trouble(known, f"refused {self.me.agent}, which {why}", True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 from destiny import experiment, networks
 from destiny.agents.certificates import Authority, write
 from destiny.agents.settings import address, check_name
+from destiny.agents.tls import fingerprint
 from destiny.errors import SettingsError
 from destiny.networks.kinds import KINDS
 from destiny.run import chosen
@@ -18,6 +20,12 @@ from destiny.tables import check
 
 FILE = "agent.toml"
 PORT = 7000  # of the first agent where the hosts name none
+HINT = """\
+# A [[neighbour]] can be pinned: only a certificate that this authority has signed, or this very certificate,
+# is then accepted from it (docs/agents.md, Certificates).
+# authority = "its-authority.pem"
+# fingerprint = "sha256:..."
+"""
 CERTIFICATES = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
 
 
@@ -75,7 +83,7 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
                 for j in linked
             ],
         }  # fmt: skip
-        write(out / name / FILE, _toml(mine).encode())
+        write(out / name / FILE, (_toml(mine) + HINT).encode())
         made.append(out / name / FILE)
     return made
 
@@ -146,13 +154,13 @@ def _value(entry: Any) -> str:
     return json.dumps(entry)  # texts, numbers, true, false and lists of them are the same in TOML
 
 
-def certificates(folder: Path) -> list[str]:
-    """A test authority for the agents of a folder; its own key is not kept."""
+def certificates(folder: Path) -> dict[str, str]:
+    """A test authority for the agents of a folder, whose own key is not kept; their fingerprints by name."""
     paths = sorted(folder.glob(f"*/{FILE}"))
     if not paths:
         raise SettingsError(f"{folder} must hold NAME/{FILE} of each agent: destiny agents init writes them")
     authority = Authority.new()
-    names = []
+    names: dict[str, str] = {}
     for path in paths:
         agent = experiment.load_tables(path).get("agent", {})
         check(agent, f"{path} [agent]", dict.fromkeys(agent, Any), required=("name", "listen"))
@@ -161,5 +169,5 @@ def certificates(folder: Path) -> list[str]:
         write(path.parent / CERTIFICATES["ca"], authority.pem)
         write(path.parent / CERTIFICATES["certificate"], certificate)
         write(path.parent / CERTIFICATES["key"], key, secret=True)
-        names.append(agent["name"])
+        names[agent["name"]] = fingerprint(ssl.PEM_cert_to_DER_cert(certificate.decode()))
     return names

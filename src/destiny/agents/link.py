@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from destiny.agents import wire
 from destiny.agents.neighbour import Message, Neighbour
-from destiny.agents.tls import identities
+from destiny.agents.tls import Shown
 from destiny.agents.wire import Header, Hello, Kind, Refused
 
 if TYPE_CHECKING:
@@ -41,11 +41,16 @@ class Link(asyncio.BufferedProtocol):
         self.peer: Neighbour | None = None  # known after its HELLO was accepted
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
-        self.identities: frozenset[str] = frozenset()
+        self.shown: Shown | None = None  # known after the handshake
         self.paused = self.dead = self.said_bye = False
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """The names in the other side's certificate."""
+        return frozenset() if self.shown is None else self.shown.names
 
     @property
     def who(self) -> str:
@@ -58,7 +63,7 @@ class Link(asyncio.BufferedProtocol):
         self.transport = cast(asyncio.Transport, transport)
         _tune(transport.get_extra_info("socket"))
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        self.identities = identities(cast("dict[str, Any] | None", secured.getpeercert()))
+        self.shown = Shown.of(secured)
         if self.called is not None:
             try:
                 self.hub.check_identity(self, self.called)
@@ -173,9 +178,9 @@ class Link(asyncio.BufferedProtocol):
             self.transport.close()  # flushes first
         self.hub.loop.call_later(FLUSH, self.transport.abort)
 
-    def cut(self) -> None:
+    def cut(self, why: str = "") -> None:
         """End the connection at once."""
-        self.end("")
+        self.end(why)
         self.transport.abort()
 
     def end(self, why: str) -> None:

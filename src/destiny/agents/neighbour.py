@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from destiny.agents.tls import Pin
+
 if TYPE_CHECKING:
     from destiny.agents.link import Link
 
@@ -27,8 +29,9 @@ class Neighbour:
 
     Attributes
     ----------
-    name, index, host, port, identity, dial
-        As the file has them; ``identity`` is what its certificate must say, ``dial`` whether we call it.
+    name, index, host, port, identity, dial, pin
+        As the file has them; ``identity`` is what its certificate must say, ``dial`` whether we call it,
+        ``pin`` what else its certificate must be.
     link : Link or None
         The connection, once both sides have said HELLO.
     need : int
@@ -53,6 +56,7 @@ class Neighbour:
     port: int
     identity: str
     dial: bool
+    pin: Pin = field(default_factory=Pin)
     link: Link | None = None
     need: int = 0
     durable: int = 0

@@ -14,7 +14,7 @@ from destiny import experiment
 from destiny.agents.hub import Address
 from destiny.agents.neighbour import Neighbour
 from destiny.agents.neighbourhood import Neighbourhood
-from destiny.agents.tls import Files
+from destiny.agents.tls import Files, Pin, read_fingerprint
 from destiny.agents.wire import Hello
 from destiny.drive import settings_of
 from destiny.engines.agreement import digest, plain
@@ -31,7 +31,10 @@ AGENT = {
     "name": str, "index": int, "agents": int, "run": str, "listen": str, "out": str, "deadline": float,
 }  # fmt: skip
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
-NEIGHBOUR = {"name": str, "index": int, "address": str, "identity": str, "dial": bool}
+NEIGHBOUR = {
+    "name": str, "index": int, "address": str, "identity": str, "dial": bool,
+    "authority": str, "fingerprint": str | list[str],
+}  # fmt: skip
 STOP = {"rounds": int, "tolerance": float, "diameter": int}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
@@ -41,8 +44,8 @@ LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "in
 
 ``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:
 samples in rows or columns, separator and decimal sign, a header line, a column of row labels. Two hospitals
-may export differently; once read, the numbers mean the same. Whatever changes what the numbers mean or what is
-computed from them does not belong here.
+may export differently; once read, the numbers mean the same. Whatever changes what the numbers mean, or what
+is computed from them, does not belong here.
 """
 
 
@@ -71,6 +74,11 @@ class Settings:
     common: dict[str, Any]
 
     @property
+    def authorities(self) -> list[Path]:
+        """The files of the authorities that neighbours are pinned to."""
+        return [n.pin.authority for n in self.neighbours if n.pin.authority is not None]
+
+    @property
     def hello(self) -> Hello:
         """What this agent says of itself."""
         return Hello(
@@ -93,7 +101,7 @@ def read(path: str | Path) -> Settings:
         raise SettingsError(f"[agent] deadline must be a number of seconds >= 0; found {deadline!r}")
     check_name(me["name"], "[agent] name")
     check_letters(me["run"], "[agent] run")
-    neighbours = read_neighbours(tables["neighbour"], me)
+    neighbours = read_neighbours(tables["neighbour"], me, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     run = check(tables.get("run", {}), "[run]", RUN)
     for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
@@ -156,7 +164,7 @@ def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in complete.items() if key not in LOCAL}
 
 
-def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:
+def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list[Neighbour]:
     """[[neighbour]]: by default the lower index calls the higher."""
     found: list[Neighbour] = []
     for table in tables:
@@ -171,10 +179,21 @@ def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:
             raise SettingsError(f"[[neighbour]] {name!r} ({index}) is named twice: names and indices differ")
         host, port = address(table["address"], f"[[neighbour]] {name!r} address")
         dial = table.get("dial", me["index"] < index)
-        found.append(Neighbour(name, index, host, port, table.get("identity", name), dial))
+        identity, pin = table.get("identity", name), read_pin(table, folder)
+        found.append(Neighbour(name, index, host, port, identity, dial, pin))
     if not found:
         raise SettingsError("an agent needs at least one [[neighbour]]")
     return sorted(found, key=lambda n: n.index)
+
+
+def read_pin(table: dict[str, Any], folder: Path) -> Pin:
+    """authority and fingerprint of a [[neighbour]]."""
+    where, given = f"[[neighbour]] {table['name']!r} fingerprint", table.get("fingerprint", [])
+    texts = [given] if isinstance(given, str) else given
+    if not all(isinstance(text, str) for text in texts):
+        raise SettingsError(f"{where} must be a text or a list of texts; found {given!r}")
+    authority = folder / table["authority"] if "authority" in table else None
+    return Pin(authority, frozenset(read_fingerprint(text, where) for text in texts))
 
 
 def address(text: str, where: str) -> tuple[str, int]:
