@@ -212,7 +212,9 @@ def test_days_left_are_in_the_metrics_on_the_page_and_in_a_warning(tmp_path):
     running = party.thread(1)
     view = wait_for(lambda: running.view)
     labels = 'agent="agent-1",run="run-1"'
-    assert re.search(rf'^destiny_days_left{{{labels},file="certificate"}} 3\.49\d+$', status.metrics(view), re.M)
+    assert re.search(
+        rf'^destiny_days_left{{{labels},file="certificate"}} 3\.49\d+$', status.metrics(view), re.M
+    )
     assert re.search(rf'^destiny_days_left{{{labels},file="ca"}} 29\.\d+$', status.metrics(view), re.M)
     assert "certificate expires in 3.5 days" in status.page(view)
     warned = wait_for(lambda: [e for e in party.log(1) if e["event"] == "certificates"], "a warning")

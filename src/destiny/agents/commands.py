@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from destiny.agents.agent import run
 from destiny.agents.settings import read
 from destiny.agents.tls import Credentials
 
+NOT_CONVERGED = 3  # exit code of an agent that has an answer, but not one of the accuracy that was asked for
 many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")
 
 
@@ -22,7 +24,11 @@ def agent(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but the answer.")] = False,
 ) -> None:
-    """Run the agent of one organisation; started again, it goes on where it was."""
+    """Run the agent of one organisation; started again, it goes on where it was.
+
+    Exit codes: 0 converged, 1 the run ended without an answer, 2 a mistake for people to mend, 3 an answer
+    that has not converged, 75 start it again.
+    """
     watchers = [] if status_port is None else [status.serve(status_port)]
     terminal: list[status.Terminal] = []
     if status.Terminal.wanted() and not quiet:
@@ -33,6 +39,8 @@ def agent(
         for shown in terminal:
             shown.live.stop()
     print(outcome)
+    if not outcome.converged:
+        raise typer.Exit(NOT_CONVERGED)
 
 
 @many.command("init")
@@ -43,10 +51,19 @@ def initialise(
     hosts: Annotated[str, typer.Option(help="NAME=HOST:PORT of each agent, with commas between.")],
     out: Annotated[Path, typer.Option(help="Folder for the files.")],
     run_id: Annotated[str, typer.Option("--run", help="Name of the run, the same at all agents.")] = "run-1",
+    p: Annotated[
+        int | None, typer.Option("--p", help="Number of components, if no experiment file says it.")
+    ] = None,
 ) -> None:
     """Write a matching set of agent files, a folder for each organisation."""
-    for path in init.files(network, hosts, out, run_id):
+    for path in init.files(network, hosts, out, run_id, p):
         print(path)
+    if p is None and not init.is_experiment(network):
+        assumed = f"PCA of {init.PROBLEM['data']} with p = {init.PROBLEM['p']} components"
+        print(
+            f"destiny: without an experiment file this is {assumed}: --p chooses another number",
+            file=sys.stderr,
+        )
 
 
 @many.command()

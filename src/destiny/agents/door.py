@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import socket
 import ssl
@@ -14,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
-from destiny.agents.tls import Credentials
+from destiny.agents.tls import UNCLEAR, Credentials, rejection, spell
 from destiny.errors import SettingsError
 
 if TYPE_CHECKING:
     from destiny.agents.hub import Hub
 
 HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
+PATIENT = 10.0  # seconds without a neighbour after which it is said that it cannot be reached
 LOOK = 10.0  # seconds between two looks at the files of [tls]; each new connection looks, too
 STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
 FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
@@ -107,7 +107,7 @@ class Door:
             try:
                 sock, address = await self.loop.sock_accept(self.listener)
             except OSError as error:  # out of file descriptors: the strangers' will be free soon
-                self.journal.mishap("listener", _spell(error))
+                self.journal.mishap("listener", spell(error))
                 await asyncio.sleep(FIRST)
                 continue
             stranger = self.hub.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
@@ -132,7 +132,8 @@ class Door:
             if hasattr(link, "transport"):  # a time-out, as the handshake is over
                 link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
                 return
-            why = f"a caller from {address} failed the handshake: {_spell(error)}"
+            unclear = isinstance(error, ConnectionResetError)  # it has ended the connection, without an alert
+            why = f"a caller from {address} failed the handshake: {UNCLEAR if unclear else spell(error)}"
             self.journal.stranger("unknown", why, address)
         except asyncio.CancelledError:
             if not self.hub.closing:
@@ -143,9 +144,11 @@ class Door:
             raise
 
     def missed(self, n: Neighbour, error: Exception) -> None:
-        """A call that did not get through."""
-        wrong = isinstance(error, ssl.SSLCertVerificationError)
-        self.hub.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
+        """A call that did not get through; agents are not started all at once, so it is not told at first."""
+        n.trouble = f"cannot be reached at {n.host}:{n.port} ({spell(error)})"
+        n.wrong = isinstance(error, ssl.SSLCertVerificationError) or rejection(error) is not None
+        if n.wrong or time.monotonic() - n.since > PATIENT:
+            self.hub.note_trouble(n, n.trouble, n.wrong)
 
 
 def intervals() -> Iterator[float]:
@@ -158,13 +161,3 @@ def intervals() -> Iterator[float]:
 
 def _as_it_is(link: Link) -> Link:
     return link
-
-
-def _spell(error: Exception) -> str:
-    """An error of the network for people."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).replace("_", " ").lower()
-    number = getattr(error, "errno", None)
-    return os.strerror(number).lower() if number else str(error) or type(error).__name__

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from destiny.agents import tls
 from destiny.agents.door import Door
 from destiny.agents.journal import Journal
 from destiny.agents.link import Link
@@ -56,7 +58,7 @@ class Hub(Waiting):
         What this agent says of itself; ``need`` is filled in for each neighbour.
     neighbours : sequence of Neighbour
     listen : Address
-    tls : Credentials
+    credentials : Credentials
     journal : Journal
     deadline : float
         Seconds to wait for a neighbour; 0 means for ever.
@@ -66,11 +68,11 @@ class Hub(Waiting):
 
     def __init__(
         self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
-        tls: Credentials, journal: Journal, deadline: float, largest: int,
+        credentials: Credentials, journal: Journal, deadline: float, largest: int,
     ) -> None:  # fmt: skip
         super().__init__(deadline)
         self.loop.set_exception_handler(self.mishap)
-        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
+        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, credentials
         self.journal, self.largest = journal, largest
         self.by_name = {n.name: n for n in neighbours}
         self.post: Post
@@ -86,6 +88,10 @@ class Hub(Waiting):
     def open(self, post: Post) -> None:
         """Listen, and call the neighbours we are to call."""
         self.post = post
+        for n in self.neighbours:
+            n.since = time.monotonic()
+        names = ", ".join(n.name for n in self.neighbours)
+        self.journal.tell("waiting", names, f"waiting for {names}")
         self.door = Door(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
@@ -156,7 +162,9 @@ class Hub(Waiting):
         link.hold_on(n)
         if link.called is None:
             link.write(self.hello(n))
-        self.journal.note("connected", peer=n.name, address=link.address, need=hello.need)
+        self.journal.tell(
+            "connected", n.name, f"connected to {n.name}", address=link.address, need=hello.need
+        )
         if not link.settled.done():
             link.settled.set_result(None)
         self.arrived(n, mark)
@@ -236,12 +244,10 @@ class Hub(Waiting):
         n = link.peer
         if n is None:
             if link.called is not None and not link.called.wrong:
-                told = (
-                    f"{why or 'has ended the connection'} before its HELLO: it may not accept our certificate"
-                )
-                self.note_trouble(link.called, told, False)
+                unclear = f"ended the connection before its HELLO: {tls.UNCLEAR}"
+                self.note_trouble(link.called, why if link.rejected else unclear, link.rejected)
         elif n.link is link:
-            n.link = None
-            n.trouble = why or "has ended the connection"
+            n.link, n.since = None, time.monotonic()
+            n.trouble = why or "ended the connection"
             if not (n.done or self.closing):
-                self.journal.note("lost", peer=n.name, why=n.trouble)
+                self.journal.tell("lost", n.name, f"{n.name} {n.trouble}")

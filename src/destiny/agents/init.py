@@ -20,6 +20,7 @@ from destiny.tables import check
 
 FILE = "agent.toml"
 PORT = 7000  # of the first agent where the hosts name none
+PROBLEM = {"kind": "pca", "data": "data.npy", "p": 2}  # where no experiment file says what to solve
 HINT = """\
 # A [[neighbour]] can be pinned: only a certificate that this authority has signed, or this very certificate,
 # is then accepted from it (docs/agents.md, Certificates).
@@ -48,13 +49,25 @@ def places(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
     return found
 
 
-def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
+def is_experiment(network: str) -> bool:
+    """Whether NETWORK is an experiment file, which has a problem, too."""
+    return Path(network).suffix == ".toml"
+
+
+def files(network: str, hosts: str, out: Path, run: str, p: int | None = None) -> list[Path]:
     """Write one folder with an agent file for each agent.
 
     ``network`` is an experiment file, whose problem, method and stopping rule are taken over; or a kind of
-    network that needs no options; or a file of links.
+    network that needs no options; or a file of links. ``p`` is the number of components of the problem that
+    stands in the files if there is no experiment file.
     """
     tables, folder = _tables(network)
+    if p is not None:
+        if is_experiment(network):
+            raise SettingsError(f"--p {p} is for networks without a problem: {network} has its own p")
+        if p < 1:
+            raise SettingsError(f"--p must be at least 1; found {p}")
+        tables["problem"]["p"] = p
     agents = tables["problem"].pop("agents", None)
     where = places(hosts, agents)
     built: Any = experiment.read_network(tables["network"], len(where), folder)
@@ -90,7 +103,7 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
 
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
     path = Path(network)
-    if path.suffix == ".toml":
+    if is_experiment(network):
         tables = experiment.load_tables(path)
         check(tables, str(path), experiment.TOP, required=("problem", "network"))
         methods = tables.pop("algorithm", [])
@@ -110,7 +123,7 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
             f"NETWORK must be an experiment file, a file of links or one of {', '.join(networks.KINDS)}; "
             f"found {network!r}"
         )
-    return {"problem": {"kind": "pca", "data": "data.npy", "p": 2}, "network": links}, Path()
+    return {"problem": dict(PROBLEM), "network": links}, Path()
 
 
 def _told(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:

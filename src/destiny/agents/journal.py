@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ class Journal:
 
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
-        self.file = None if path is None else path.open("ab", buffering=0)
+        self.file = None if path is None else _open(path)
         self.since, self.dropped = time.monotonic(), 0
         self.lines: Counter[str] = Counter()  # on strangers
         self.recent: list[dict[str, Any]] = []
@@ -85,3 +87,11 @@ class Journal:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+def _open(path: Path) -> FileIO:
+    """Append to a file that its owner alone may read."""
+    file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+    if path.is_file():  # one of an earlier version may have had another mode
+        path.chmod(0o600)
+    return file

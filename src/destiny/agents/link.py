@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from destiny.agents import wire
+from destiny.agents import tls, wire
 from destiny.agents.neighbour import Message, Neighbour
 from destiny.agents.tls import Shown
 from destiny.agents.wire import Header, Hello, Kind, Refused
@@ -42,7 +42,7 @@ class Link(asyncio.BufferedProtocol):
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
         self.shown: Shown | None = None  # known after the handshake
-        self.paused = self.dead = self.said_bye = False
+        self.paused = self.dead = self.said_bye = self.rejected = False
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
@@ -197,7 +197,10 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
-        self.end(f"has lost the connection ({exc})" if exc else "has ended the connection")
+        rejection = None if exc is None else tls.rejection(exc)
+        self.rejected = rejection is not None
+        ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
+        self.end(rejection or ended)
 
 
 def _tune(sock: socket.socket) -> None:

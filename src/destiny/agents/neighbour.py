@@ -46,6 +46,8 @@ class Neighbour:
         Why there is no connection.
     wrong : bool
         Whether that is a disagreement, which waiting alone does not cure.
+    since : float
+        When the connection was lost, or the agent began to wait for it (`time.monotonic`).
     told : set of str
         Troubles that were said already.
     """
@@ -64,6 +66,7 @@ class Neighbour:
     done: bool = False
     trouble: str = "has not been heard of"
     wrong: bool = False
+    since: float = 0.0
     told: set[str] = field(default_factory=set)
     bytes_in: int = 0
     bytes_out: int = 0

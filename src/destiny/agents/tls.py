@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import ssl
@@ -14,6 +15,16 @@ from typing import Any
 from destiny.agents import expiry
 from destiny.errors import SettingsError
 
+REJECTIONS = {
+    "UNKNOWN_CA": "it does not know the authority that signed it",
+    "CERTIFICATE_EXPIRED": "it has expired",
+    "CERTIFICATE_REVOKED": "it was revoked",
+    "CERTIFICATE_REQUIRED": "none was shown",
+    "CERTIFICATE_UNKNOWN": "it is not accepted",
+    "UNSUPPORTED_CERTIFICATE": "it is of a kind that is not supported",
+    "BAD_CERTIFICATE": "it is not valid",
+}  # alerts of TLS 1.3 (RFC 8446, 6.2) that are about a certificate
+UNCLEAR = "most likely it does not accept our certificate; its own log says why"
 SOON = 14.0  # days before something expires from which on a warning is written, once a day
 
 
@@ -252,3 +263,22 @@ def read_fingerprint(text: str, where: str) -> str:
     if kind != "sha256" or len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
         raise SettingsError(f"{where} must be sha256: and 64 hexadecimal digits; found {text!r}")
     return f"{kind}:{digits}"
+
+
+def spell(error: Exception) -> str:
+    """An error of the network for people."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        plain = (error.reason or str(error)).replace("_", " ").lower()
+        return rejection(error) or plain
+    if isinstance(error, ConnectionResetError):  # asyncio raises it without a number, too
+        return os.strerror(errno.ECONNRESET).lower()
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if number else str(error) or type(error).__name__
+
+
+def rejection(error: Exception) -> str | None:
+    """If the other side sent an alert about our certificate, its words; in TLS 1.3 a caller reads it late."""
+    alert = (getattr(error, "reason", None) or "").partition("_ALERT_")[2]
+    return f"rejected our certificate: {REJECTIONS[alert]}" if alert in REJECTIONS else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 from destiny.errors import DestinyError
 
 TICK = 0.2  # seconds between two looks at the clock and at signals
+FULL = (errno.ENOSPC, errno.EDQUOT)
 GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
 
 
@@ -18,6 +20,19 @@ class Absent(DestinyError):
     """A neighbour has been away for longer than the deadline; starting again may help."""
 
     code = 75  # EX_TEMPFAIL
+
+
+class DiskFull(DestinyError):
+    """There is no room on the disk; starting again helps once there is."""
+
+    code = 75  # EX_TEMPFAIL
+
+    @staticmethod
+    def behind(error: BaseException | None) -> bool:
+        """Whether an error was caused by a full disk or an exhausted quota."""
+        while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
+            error = error.__cause__
+        return error is not None
 
 
 class Ended(DestinyError):

@@ -21,7 +21,8 @@ def digest(facts: Mapping[str, Any]) -> bytes:
 
 
 def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """The first setting that differs, by name: its name and both values as JSON."""
+    """The first setting that differs, by name: its name and both values as JSON; tables may be nested."""
+    here, there = _flat(here), _flat(there)
     for name in sorted({*here, *there}):
         mine, other = (json.dumps(known.get(name)) for known in (here, there))
         if mine != other:
