@@ -33,8 +33,8 @@ PROBLEM = {
     "samples": Literal["columns", "rows"], "p": int,
     "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
 }  # fmt: skip
-DEFAULTS: dict[str, Any] = {"samples": "columns", "sizes": None, "scale": 1.0, "precision": "auto"}
-"""What a key of [problem] stands for where it is left out; `complete_problem` writes it out."""
+DEFAULTS: dict[str, Any] = {"sizes": None, "scale": 1.0, "precision": "auto"}
+"""What it means to leave a key of [problem] out; `complete_problem` writes it out."""
 TOP = {
     "problem": dict,
     "network": dict,

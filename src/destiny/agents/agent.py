@@ -22,7 +22,7 @@ from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
 from destiny.agents.team import AgentTeam, Alone
 from destiny.agents.tls import Credentials
-from destiny.agents.waiting import DiskFull, Stopped
+from destiny.agents.waiting import Stopped, disk_full_is_temporary
 from destiny.drive import Agreement, Moment
 from destiny.engines.base import Deaf, HostedAgents
 from destiny.errors import DestinyError
@@ -82,16 +82,7 @@ def run(
     watchers : sequence of callables
         Each is given a `View` and returns what to call several times a second while the agent waits.
     """
-    try:
-        return _run(settings, loud, watchers)
-    except (DestinyError, OSError) as error:
-        if DiskFull.behind(error):
-            raise DiskFull(f"{error}; make room and start it again") from error
-        raise
-
-
-def _run(settings: Settings, loud: bool, watchers: Sequence[Callable[[View], Callable[[], None]]]) -> Outcome:
-    with threadpool_limits(1), Interrupt() as interrupt:
+    with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
             agent.hub.interrupted = lambda: interrupt.name

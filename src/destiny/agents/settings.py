@@ -39,7 +39,7 @@ STOP = {"rounds": int, "tolerance": float, "diameter": int}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
 LONGEST = 200  # letters of a value that neighbours are told as it is
-LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index"})
+LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index", "target-index"})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
 
 ``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:

@@ -6,7 +6,8 @@ import asyncio
 import errno
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from destiny.errors import DestinyError
@@ -27,13 +28,6 @@ class DiskFull(DestinyError):
 
     code = 75  # EX_TEMPFAIL
 
-    @staticmethod
-    def behind(error: BaseException | None) -> bool:
-        """Whether an error was caused by a full disk or an exhausted quota."""
-        while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
-            error = error.__cause__
-        return error is not None
-
 
 class Ended(DestinyError):
     """The run is over without an answer."""
@@ -47,6 +41,20 @@ class Stopped(DestinyError):
     def __init__(self, name: str, when: str) -> None:
         super().__init__(f"stopped by {name} {when}; start it again to go on")
         self.code = 128 + signal.Signals[name]  # the shell's convention
+
+
+@contextmanager
+def disk_full_is_temporary() -> Iterator[None]:
+    """Turn every error that a full disk or an exhausted quota has caused into `DiskFull`."""
+    try:
+        yield
+    except (DestinyError, OSError) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and cause.errno in FULL:
+                raise DiskFull(f"{error}; make room and start it again") from error
+            cause = cause.__cause__
+        raise
 
 
 class Waiting:
