@@ -48,7 +48,7 @@ def test_killed_at_random_moments_even_neighbours_together(tmp_path):
             processes[i] = party.start(i)
     assert max(party.steps(0)) < 850, "the run was over before the last of them died"
     for process in processes:
-        end(process)
+        end(process, code=3)
     party.check()
     assert [sum(e["event"] == "resumed" for e in party.log(i)) for i in range(3)] == [1, 1, 1]
 
@@ -71,16 +71,16 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
     write, replace = npz.write, npz._aside
     count = [0]
 
-    def wrapped_write(files):
+    def wrapped_write(files, *mode):
         mine = threading.current_thread() is victim
         count[0] += mine
         if mine and count[0] == 4 and when == "before a checkpoint":
             crash_here()
         if mine and count[0] == 4 and when == "between its files" and len(files) > 1:
             first, *_ = files.items()
-            write(dict([first]))
+            write(dict([first]), *mode)
             crash_here()
-        write(files)
+        write(files, *mode)
         if mine and count[0] == 4 and when == "after it":
             crash_here()
 
@@ -199,7 +199,7 @@ def test_a_slow_agent_only_slows_the_run(tmp_path):
     slow.send_signal(signal.SIGCONT)
     for other in others:
         other.end()
-    end(slow)
+    end(slow, code=3)
     party.check()
 
 
