@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from destiny.agents import tls
 from destiny.agents.door import Door
 from destiny.agents.journal import Journal
 from destiny.agents.link import Link
@@ -243,9 +242,8 @@ class Hub(Waiting):
         """A connection is over."""
         n = link.peer
         if n is None:
-            if link.called is not None and not link.called.wrong:
-                unclear = f"ended the connection before its HELLO: {tls.UNCLEAR}"
-                self.note_trouble(link.called, why if link.rejected else unclear, link.rejected)
+            if link.called is not None and not link.called.wrong and why:
+                self.note_trouble(link.called, why, link.disagreed)
         elif n.link is link:
             n.link, n.since = None, time.monotonic()
             n.trouble = why or "ended the connection"

@@ -42,7 +42,8 @@ class Link(asyncio.BufferedProtocol):
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
         self.shown: Shown | None = None  # known after the handshake
-        self.paused = self.dead = self.said_bye = self.rejected = False
+        self.paused = self.dead = self.said_bye = False
+        self.disagreed = False  # one side does not accept the other: waiting alone does not help
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
@@ -172,6 +173,7 @@ class Link(asyncio.BufferedProtocol):
             self.hub.journal.tell("refused", self.who, sentence, address=self.address)
         else:
             self.hub.journal.stranger(self.who, sentence, self.address)
+        self.disagreed = True
         self.write(wire.words(Kind.REFUSED, {"why": why[: wire.REASON]}))
         self.end(why)
         with contextlib.suppress(RuntimeError):
@@ -198,8 +200,11 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
         rejection = None if exc is None else tls.rejection(exc)
-        self.rejected = rejection is not None
-        ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
+        self.disagreed = self.disagreed or rejection is not None
+        if self.called is not None and self.peer is None:
+            ended = f"ended the connection before its HELLO: {tls.UNCLEAR}"
+        else:
+            ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
         self.end(rejection or ended)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import ssl
 from collections.abc import Callable, Iterable
@@ -78,6 +79,7 @@ class Credentials:
         self.files = files
         self.pinned = sorted(set(authorities))
         self.stamps = self._stamps()
+        self.changed: set[Path] = set()  # since all files could be used together
         self.warned: dict[str, int] = {}
         self.read()
 
@@ -89,9 +91,8 @@ class Credentials:
             _context(kind, files) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )
         server.verify_mode = ssl.CERT_REQUIRED
-        server.num_tickets = (
-            0  # every connection shows its certificate anew: one revoked meanwhile is refused
-        )
+        # Every connection shows its certificate anew: one revoked meanwhile is refused.
+        server.num_tickets = 0
         client.check_hostname = True
         authorities = {path: frozenset(_certificates(path, "authority")) for path in self.pinned}
         expires = {name: _end(path, name) for name, path in files.named().items() if name != "key"}
@@ -103,24 +104,25 @@ class Credentials:
         A file that cannot be used, half-written for instance, leaves what was read before in use.
         """
         stamps = self._stamps()
-        changed = {path for path, stamp in stamps.items() if stamp != self.stamps[path]}
-        if not changed:
+        if stamps == self.stamps:
             return False
+        self.changed |= {path for path, stamp in stamps.items() if stamp != self.stamps[path]}
         self.stamps = stamps
-        names = ", ".join(sorted(path.name for path in changed))
+        names = ", ".join(sorted(path.name for path in self.changed))
         try:
             self.read()
         except SettingsError as error:
             warn(f"keeps the certificates read before, as {names} changed but {error}")
             return False
         warn(f"has read {names} again")
-        return bool(changed - {self.files.certificate, self.files.key})
+        changed, self.changed = self.changed, set()
+        return not changed <= {self.files.certificate, self.files.key}
 
     def warn_of_expiry(self, warn: Callable[[str], None], now: float) -> None:
         """Say what expires soon or has expired, once a day."""
         for name, days in self.days_left(now).items():
-            if days < SOON and self.warned.get(name) != int(days):
-                self.warned[name] = int(days)
+            if days < SOON and self.warned.get(name) != math.floor(days):
+                self.warned[name] = math.floor(days)
                 left = f"expires in {days:.1f} days" if days > 0 else "has expired"
                 warn(f"[tls] {name} {self.files.named()[name].name} {left}: put a new one in its place")
 
