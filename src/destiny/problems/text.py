@@ -217,14 +217,16 @@ def _check_layout(file: Path, lines: Sequence[str], layout: Csv) -> None:
         (sep, decimal): _share_of_numbers(lines, sep, decimal)
         for sep in SEPARATORS
         for decimal in (".", ",")
-        if sep != decimal
+        if sep != decimal and (sep in lines[0] or (sep + decimal == ";," and "," not in lines[0]))
     }
+    if not options:
+        return
     sep, decimal = max(options, key=lambda option: options[option])
     if options[sep, decimal] <= max(share, 0.5):
         return
     found, keys = [], []
     if sep != layout.sep:
-        found.append(f"{_spell(sep)} between them")
+        found += [f"{_spell(sep)} between them"] * (sep in lines[0])
         keys.append(f"sep = {json.dumps(sep)}")
     if decimal != layout.decimal:
         found.append("decimal commas" if decimal == "," else "decimal points")
@@ -240,8 +242,6 @@ def _share_of_numbers(lines: Sequence[str], sep: str, decimal: str) -> float:
     rows = [_split(line, sep) for line in lines]
     if len({len(row) for row in rows}) > 1:
         return 0
-    if len(rows[0]) == 1 and decimal == "," and "," in lines[0]:
-        return 0  # two columns separated by commas look like one column with decimal commas
     numbers = [_is_number(field, decimal) for row in rows[1:] or rows for field in row]
     return sum(numbers) / len(numbers)
 
