@@ -165,6 +165,8 @@ def load_csv(file: Path, layout: Csv | None = None, samples: Samples | None = No
             usecols=head.chosen,
             ndmin=2,
         )
+    except ProblemError:  # from `_body`, and a ValueError too
+        raise
     except ValueError as error:
         _explain(file, layout, head)
         raise ProblemError(f"{file} must hold numbers; found a line that cannot be read ({error})") from error
