@@ -17,6 +17,7 @@ from destiny import metrics
 from destiny.algorithms import DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
+from destiny.engines.agreement import columns_of
 from destiny.engines.base import Deaf, Engine, Team
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
@@ -151,6 +152,7 @@ def _facts(
         "package version": destiny.__version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
+        "columns": columns_of(problem),
         "network": checkpoints.network_digest(network),
         "algorithm": settings_of(algorithm),
         "step to resume from": None if resume is None else resume.facts["step"],

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
 from destiny.problems.silos import Source
-from destiny.problems.text import Csv, Samples, count_lines, load_csv, read_head, shorten
+from destiny.problems.text import Csv as Csv
+from destiny.problems.text import Samples, count_lines, load_csv, read_head, shorten
 
 DENSE_LIMIT = 2**33
 """Bytes a sparse matrix may take when it is made dense: 8 GiB; split a larger one into a file per agent."""
@@ -72,7 +73,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         raise ProblemError(f"{file} must be a file; found none; check the path")
     if file.stat().st_size == 0:
         raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
-    if csv not in (None, Csv()) and suffix != ".csv":
+    if csv is not None and csv.given and suffix != ".csv":
         raise ProblemError(
             f"{file} must be a .csv file for header, sep, decimal, columns and index to apply; found "
             f"'{suffix}'; leave these out"
@@ -179,7 +180,9 @@ def _fill_in(template: str, agents: int) -> list[str]:
 def _check_all_taken(template: str, paths: Sequence[str]) -> None:
     """Refuse a template that also matches files of no agent."""
     folders = _split_key(template)[0].parts
-    fixed = next(k for k, part in enumerate(folders) if "{" in part or "}" in part)
+    fixed = next((k for k, part in enumerate(folders) if "{" in part or "}" in part), None)
+    if fixed is None:  # one agent, one name
+        return
     base, pattern = Path(*folders[:fixed]), str(Path(*folders[fixed:]))
     parts = [(text, name is not None) for text, name, *_ in Formatter().parse(pattern)]
     numbered = re.compile("".join(re.escape(text) + r"\d+" * is_field for text, is_field in parts))

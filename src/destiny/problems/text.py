@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -81,6 +81,11 @@ class Csv:
                 f"{self.prefix}columns and a name for {self.prefix}index need a header; found "
                 "header = false; set header = true, or give the index as a number"
             )
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was set."""
+        return replace(self, prefix="") != Csv()
 
     @property
     def by_name(self) -> bool:
