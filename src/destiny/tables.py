@@ -27,7 +27,7 @@ OTHER_NAMES = {
     "columns": "usecols features names",
     "samples": "orientation axis",
     "precision": "dtype",
-    "rounds": "max-iter max-rounds iterations steps",
+    "rounds": "max-iter max-rounds iterations",
     "tolerance": "tol eps",
     "seconds": "timeout",
     "deadline": "timeout",
@@ -61,8 +61,8 @@ def check(
 def suggest(key: str, keys: Iterable[str]) -> str:
     """The key that a wrong one probably stands for, in words; empty if there is none."""
     known, wrong = list(keys), key.lower().replace("_", "-")
-    near = get_close_matches(wrong, known, 1)
-    near += [name for name in known if wrong in OTHER_NAMES.get(name, "").split()]
+    near = [name for name in known if wrong in OTHER_NAMES.get(name, "").split()]
+    near += get_close_matches(wrong, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
