@@ -103,8 +103,8 @@ REFUSED = {
         {"s0.csv": PLAIN, "s1.csv": SWAPPED},
         {},
         "agent 1's data (s1.csv) must have the columns of agent 0's data (s0.csv), in the same order; "
-        "found 'b' instead of 'a' as column 0 (b, a, c instead of a, b, c); write the same header everywhere, or set "
-        "columns = [...]",
+        "found 'b' instead of 'a' as column 0 (b, a, c instead of a, b, c); write the same header "
+        "everywhere, or set columns = [...]",
     ),
     "other columns": (
         {"s0.csv": PLAIN, "s1.csv": PLAIN.replace("c\n", "d\n")},
@@ -230,9 +230,13 @@ REFUSED = {
         {},
         "found s2.csv, which none of the 2 agents takes",
     ),
-    "a list too short": ({"s0.csv": PLAIN}, {"data": ["s0.csv"]}, "each of the 2 agents; found 1 (s0.csv)"),
+    "a list too short": (
+        {"s0.csv": PLAIN},
+        {"data": ["s0.csv"]},
+        "[problem] data must name a different file for each of the 2 agents; found ['s0.csv']",
+    ),
     "a file twice": ({"s0.csv": PLAIN}, {"data": ["s0.csv"] * 2}, "name a different one for each"),
-    "a list of numbers": ({}, {"data": [1, 2]}, "[problem] data must be a list of files; found [1, 2]"),
+    "a list of numbers": ({}, {"data": [1, 2]}, "for each of the 2 agents; found [1, 2]"),
     "{i}": (both(PLAIN), {"data": "s{i}.csv"}, "write for example s{agent}.csv"),
     "a star": (both(PLAIN), {"data": "s*.csv"}, "write for example s{agent}.csv"),
     "%d": (both(PLAIN), {"data": "s%d.csv"}, "write for example s{agent}.csv"),

@@ -223,10 +223,16 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
 
 
 def check_files(table: dict[str, Any]) -> None:
-    """Refuse lists of other things than names, and keys of .csv files where there are none."""
+    """Refuse lists without a name per agent, and keys of .csv files where there are none."""
     for key in ("data", "targets"):
-        if isinstance(table.get(key), list) and not all(fits(name, str) for name in table[key]):
-            raise SettingsError(f"[problem] {key} must be a list of files; found {table[key]}")
+        files = table.get(key)
+        if isinstance(files, list) and (
+            not all(fits(name, str) for name in files) or len(files) != table["agents"]
+        ):
+            raise SettingsError(
+                f"[problem] {key} must name a different file for each of the {table['agents']} agents; "
+                f"found {files}"
+            )
     for key in CSV_KEYS:
         whose = ("targets",) if key.startswith("target-") else ("data", "targets")[: 1 + (key in LAYOUT)]
         if key in table and not any(is_csv(table[name]) for name in whose if name in table):

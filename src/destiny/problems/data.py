@@ -150,7 +150,7 @@ def silos(
         if len(paths) != agents or len(set(paths)) < agents:
             raise ProblemError(
                 f"a list of files must name a different one for each of the {agents} agents; found "
-                f"{len(paths)} ({shorten(paths)}); correct it, or set agents"
+                f"{len(paths)} ({shorten([Path(path).name for path in paths])}); correct it, or set agents"
             )
     return [File(path, samples, csv or Csv()) for path in paths]
 
