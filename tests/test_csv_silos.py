@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from destiny import agents, experiment, networks, output, solve
+from destiny.agents import init
 from destiny.engines.agreement import columns_of
 from destiny.errors import DestinyError
 from destiny.problems import PCA, data
@@ -403,6 +404,24 @@ def test_agents_compare_columns_without_telling_names(tmp_path):
     assert here.common["columns.data.count"] == 3
     write(party.home(1), {"own.csv": PLAIN})
     assert agents.read(party.home(1) / "agent.toml").hello.digest == here.hello.digest
+
+
+def test_an_agent_has_one_file(tmp_path):
+    party = Party(
+        tmp_path, networks.path(2), problem='kind = "pca"\ndata = ["x.csv", "y.csv"]\np = 2\nsamples = "rows"'
+    )
+    with pytest.raises(DestinyError, match="data must be one file, this agent's own; found a list"):
+        agents.read(party.home(0) / "agent.toml")
+
+
+def test_init_gives_each_agent_its_file_of_a_list(tmp_path):
+    (tmp_path / "e.toml").write_text(
+        '[problem]\nkind = "pca"\ndata = ["in/x.csv", "in/y.csv"]\nsamples = "rows"\np = 2\nagents = 2\n'
+        '[network]\nkind = "path"\n'
+    )
+    init.files(str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run")
+    found = [experiment.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
+    assert [table["data"] for table in found] == ["x.csv", "y.csv"]
 
 
 def test_layouts_may_differ_between_agents(tmp_path):
