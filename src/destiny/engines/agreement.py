@@ -35,8 +35,8 @@ def columns_of(problem: Problem) -> dict[str, dict[str, Any]]:
     return {
         what: {
             "count": len(names),
-            "names": digest({"names": sorted(names)}).hex()[:16],
-            "order": digest({"names": names}).hex()[:16],
+            "names (digest)": digest({"names": sorted(names)}).hex()[:16],
+            "order of names (digest)": digest({"names": names}).hex()[:16],
         }
         for what, names in named.items()
     }
