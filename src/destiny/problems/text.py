@@ -128,6 +128,10 @@ def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
             f"{file} must have a column {layout.index}, counted from 0, to leave out; found {len(fields)} "
             f"columns; correct {layout.prefix}index"
         )
+    if len(fields) == 1 and layout.index is not None:
+        raise ProblemError(
+            f"{file} must have columns besides its index; found one; leave {layout.prefix}index out"
+        )
     if not _has_header(file, first, fields, layout):
         chosen = tuple(k for k in range(len(fields)) if k != layout.index)
         return Head(len(fields), (), 0, chosen)
@@ -288,10 +292,6 @@ def _choose(file: Path, header: Sequence[str], layout: Csv) -> tuple[int, ...]:
     if layout.columns is not None:
         left = [header[k] for k in chosen]
         chosen = [chosen[_position(file, left, name, f"{layout.prefix}columns")] for name in layout.columns]
-    if not chosen:
-        raise ProblemError(
-            f"{file} must have columns besides its index; found none; correct {layout.prefix}index"
-        )
     return tuple(chosen)
 
 
@@ -323,7 +323,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Number and text of the lines that are not blank."""
     with _open(file) as lines:
         for number, line in enumerate(lines, 1):
-            if line.strip():
+            if line.strip(" \r\n"):  # tabs may separate gaps
                 yield number, line.rstrip("\r\n")
 
 
