@@ -37,7 +37,9 @@ def test_enough_samples_become_one_gram_matrix(kind, sizes):
     assert whole.hosted.gram.shape == (1, N, N)
 
 
-@pytest.mark.parametrize("problem", [PCA(silos((3, 2, 3)), P), SDL(silos((20, 11, 9)), P)], ids=["pca", "sdl"])
+@pytest.mark.parametrize(
+    "problem", [PCA(silos((3, 2, 3)), P), SDL(silos((20, 11, 9)), P)], ids=["pca", "sdl"]
+)
 def test_fewer_samples_than_features_and_other_objectives_stay_as_they_are(problem):
     whole = same_as_the_mean(problem)
     assert isinstance(whole, Mean)

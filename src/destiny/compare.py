@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from destiny.errors import MismatchError, SettingsError
+from destiny.interrupt import deliver
 from destiny.plots import convergence
 from destiny.result import Result
 from destiny.run import prepare
@@ -97,7 +98,8 @@ def compare(
     results: dict[str, Result] = {}
     for label, run in runs.items():
         results[label] = run.go()
-        if results[label].interrupted is not None:
+        if (name := results[label].interrupted) is not None:
+            deliver(name)
             break
     return Comparison(results, skipped)
 

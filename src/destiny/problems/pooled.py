@@ -87,8 +87,8 @@ def pooled(problem: Problem) -> Pooled:
     """The same problem with one agent that holds everything.
 
     This pools all data in one process, which is what a decentralised method exists to avoid: it is for ground
-    truth, and for methods that know one agent only. Where PCA or OLSR has at least n samples in all, the agents'
-    data are added up to one Gram matrix.
+    truth, and for methods that know one agent only. Where PCA or OLSR has at least n samples in all, one Gram
+    matrix takes the place of the agents' data.
 
     Examples
     --------
