@@ -172,6 +172,8 @@ class Run:
     rounds: int
     progress: bool | None
     label: str
+    opening: int
+    """Rounds before the first step."""
     mirror: Run | None = None
     """The run from the mirrored start, where X is square and nobody gave a start."""
 
@@ -187,7 +189,7 @@ class Run:
                 return square.noted(first, "for the other half negate a column of start")
             if first.interrupted is not None:
                 return square.noted(first, "the other half was not tried yet")
-            if not self.mirror.drive.spend(self.drive, getattr(self.algorithm, "opening", 0)):
+            if not self.mirror.drive.spend(self.drive, self.opening):
                 return square.noted(first, "the other half was not tried: nothing was left of the limits")
             return square.better(first, self.mirror._half(interrupt))
 
@@ -314,7 +316,9 @@ def prepare(
         saved = drive.find_saved(engine) if resume else None
         if folder is not None and not resume:
             drive.claim()
-        return Run(problem, network, algorithm, engine, drive, saved, rounds, progress, label, mirror)
+        return Run(
+            problem, network, algorithm, engine, drive, saved, rounds, progress, label, opening, mirror
+        )
 
     folder = None if checkpoint is None else Path(checkpoint)
     mirror = None

@@ -14,6 +14,7 @@ from destiny.types import Array, Observer
 
 EQUAL = 1e-9  # relative difference of two values that still counts as rounding
 PARALLEL = 1e-7  # the same for gradients, which are computed in float32 for some problems
+COSTS = ("steps", "rounds", "scalars", "seconds", "measuring")  # of a result, added up over both halves
 FIXED = "X is square and the sign of det X cannot change along a run"
 
 
@@ -25,8 +26,8 @@ def mirrored(X: Array) -> Array:
 
 
 def determinant(X: Array) -> str:
-    """The determinant of an orthogonal matrix, ``+1`` or ``-1``."""
-    return f"{np.linalg.slogdet(X)[0]:+.0f}"
+    """The determinant of an orthogonal matrix, ``+1`` or ``-1``; ``NaN`` of a run that diverged."""
+    return f"{np.linalg.slogdet(X)[0]:+.0f}" if np.isfinite(X).all() else "NaN"
 
 
 def symmetric(observer: Observer, points: Sequence[Array]) -> bool:
@@ -41,10 +42,14 @@ def symmetric(observer: Observer, points: Sequence[Array]) -> bool:
     return all(math.isclose(observer.value(X), observer.value(mirrored(X)), rel_tol=EQUAL) for X in points)
 
 
+def note(X: Array, advice: str) -> str:
+    """That the half of the answer X is the only one tried, and what to do."""
+    return f"{FIXED}: det X is {determinant(X)} here; {advice}"
+
+
 def noted(result: Result, advice: str) -> Result:
-    """The result with a note that its half was the only one, and what to do."""
-    half = f"det X is {determinant(result.X)} here" if np.isfinite(result.X).all() else "the run diverged"
-    return replace(result, notes=[*result.notes, f"{FIXED}: {half}; {advice}"])
+    """The result with `note`."""
+    return replace(result, notes=[*result.notes, note(result.X, advice)])
 
 
 def better(first: Result, second: Result) -> Result:
@@ -57,17 +62,11 @@ def better(first: Result, second: Result) -> Result:
     if second.interrupted is not None and not second.converged:
         kept = second  # unfinished: there is no answer yet
     shown = "; ".join(_story(result) for result in (first, second))
-    note = f"{FIXED}, so both halves were run: {shown}; the answer is the one with det X = {_half(kept)}"
-    return replace(
-        kept,
-        steps=first.steps + second.steps,
-        rounds=first.rounds + second.rounds,
-        scalars=first.scalars + second.scalars,
-        seconds=first.seconds + second.seconds,
-        measuring=first.measuring + second.measuring,
-        interrupted=second.interrupted,
-        notes=[*kept.notes, note],
+    both = (
+        f"{FIXED}, so both halves were run: {shown}; the answer is the one with det X = {determinant(kept.X)}"
     )
+    costs = {name: getattr(first, name) + getattr(second, name) for name in COSTS}
+    return replace(kept, **costs, interrupted=second.interrupted, notes=[*kept.notes, both])
 
 
 def _rank(result: Result) -> tuple[float, bool]:
@@ -76,12 +75,8 @@ def _rank(result: Result) -> tuple[float, bool]:
     return math.inf if math.isnan(objective) else objective, not result.converged
 
 
-def _half(result: Result) -> str:
-    return determinant(result.X) if np.isfinite(result.X).all() else "NaN"
-
-
 def _story(result: Result) -> str:
     """One run in a few words."""
     cost = f"{result.rounds} rounds" if result.rounds else f"{result.steps} steps"
     end = "" if result.converged else f" ({result.reason})"
-    return f"det X = {_half(result)}, objective {result.measures.objective:.12g} after {cost}{end}"
+    return f"det X = {determinant(result.X)}, objective {result.measures.objective:.12g} after {cost}{end}"
