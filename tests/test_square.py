@@ -10,7 +10,9 @@ from conftest import procrustes, small_problem
 
 import destiny
 from destiny import square
+from destiny.agents import answer
 from destiny.checkpoint import found
+from destiny.engines.base import HostedAgents
 from destiny.problems import PCA, SDL
 
 RING = destiny.networks.ring(3)
@@ -162,6 +164,17 @@ def test_an_interrupted_run_resumes_to_the_same_bits_in_either_half(tmp_path, ha
     assert (last.X == whole.X).all()
     assert (last.steps, last.rounds, last.scalars) == (whole.steps, whole.rounds, whole.scalars)
     assert last.notes == whole.notes
+
+
+@pytest.mark.parametrize("kind", ["olsr", "pca"])
+def test_an_agent_by_itself_says_which_half_was_tried(kind):
+    olsr, best = procrustes(3)
+    problem = olsr if kind == "olsr" else PCA([np.eye(4)] * 3, 4)
+    agent = HostedAgents([1], problem.host([1]), RING, None)
+    notes = answer.remarks(agent, best)
+    assert len(notes) == (kind == "olsr")
+    assert all("det X is -1 here; the other half needs a run of its own" in note for note in notes)
+    assert answer.remarks(agent, best[:, :2]) == []
 
 
 def test_a_gradient_of_the_wrong_sign_is_noticed():

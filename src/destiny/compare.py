@@ -82,7 +82,8 @@ def compare(
     methods : mapping from labels to algorithms, or a sequence of algorithms (their kinds are the labels)
         One made for other problems is skipped with its reason.
     options
-        As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs.
+        As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs. A signal
+        reaches the caller as there; if its handler returns, methods not begun yet are left out.
     """
     taken = set(inspect.signature(prepare).parameters) - SINGLE
     if unknown := set(options) - taken:

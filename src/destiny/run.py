@@ -240,9 +240,10 @@ def solve(
     Parameters
     ----------
     problem, network, algorithm, start, seed, engine
-        As in `iterate`.
+        As in `iterate`. Without a start, a square X (n = p) is tried with both signs of det X, one after the
+        other, unless f is the same for both; the answer is the one with the smaller objective.
     rounds, seconds : int, float
-        What the run may use at most.
+        What the run may use at most, both signs together.
     tolerance : float
         Converged when stationarity, consensus and feasibility are all below it; 0 means never.
     decentralised : bool
@@ -254,15 +255,15 @@ def solve(
         Further reasons to stop.
     checkpoint : path, optional
         Folder for checkpoints, written every ``checkpoint_every`` steps (0: only when interrupted), on
-        Ctrl-C and on SIGTERM. With ``resume`` the run continues from the newest; the bits are those of a
-        run never interrupted.
+        Ctrl-C and on SIGTERM, which the caller gets afterwards. With ``resume`` the run continues from the
+        newest; the bits are those of a run never interrupted.
     progress : bool, optional
         Show a progress bar; by default on a terminal only.
 
     Returns
     -------
     Result
-        Numerical outcomes (diverged, out of rounds) come back in it; only mistakes raise.
+        Numerical outcomes (diverged, out of rounds) come back in it; only mistakes and signals raise.
     """
     result = prepare(
         problem, network, algorithm, start=start, seed=seed, rounds=rounds, seconds=seconds,
