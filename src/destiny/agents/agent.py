@@ -89,7 +89,7 @@ def run(
         that fails is called no more.
     age : float
         Seconds since this process was started. Neighbours may take as long to start, so an agent that was
-        just started waits at least twice as long for them, whatever its deadline.
+        just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
     with threadpool_limits(1), Interrupt() as interrupt:
@@ -249,6 +249,7 @@ class Agent:
         }  # fmt: skip
         self.kept.write(arrays, facts, self.sent)
         self.hub.mark = self.kept.mark
+        self.hub.start = 0.0  # all neighbours have been there
 
     def leave(self, outcome: Outcome) -> Outcome:
         """Stay until all neighbours have their answers, as they may still need our messages."""

@@ -194,9 +194,7 @@ class Hub(Waiting):
             raise Refused(f"says it has {degree} neighbours, expected 1 to {most} among {most + 1} agents")
         for here in (n.degree, n.degree_in_file):
             if here is not None and here != degree:
-                raise Refused(
-                    f"is in another run: it has {here} neighbours for {self.me.agent}, {degree} there"
-                )
+                raise Refused(f"is in another run: it says it has {degree} neighbours, expected {here}")
 
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""

@@ -11,9 +11,7 @@ from typing import Any
 from destiny.errors import DestinyError
 
 TICK = 0.2  # seconds between two looks at the clock and at signals
-LONGEST_TICK = (
-    1.0  # seconds; more between two looks means that this process did not run, which is nobody's fault
-)
+LONGEST_TICK = 0.5  # seconds; after more this process did not run, for which neighbours cannot help
 GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
 
 
