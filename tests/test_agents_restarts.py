@@ -103,16 +103,6 @@ def test_agents_that_take_longer_to_start_than_the_deadline_meet(tmp_path):
     party.check()
 
 
-def test_calls_are_frequent_where_the_deadline_is_short(tmp_path):
-    """A neighbour that comes late in the deadline is found all the same."""
-    party = Party(tmp_path, destiny.networks.path(2), stop=FIXED, deadline=4)
-    caller = party.thread(0)
-    time.sleep(2.9)
-    party.thread(1).end()
-    caller.end()
-    party.check()
-
-
 @pytest.mark.parametrize(
     "failing", [ZeroDivisionError("x"), RuntimeError("[/x] \x1b[2J")], ids=["plain", "nasty"]
 )
