@@ -402,6 +402,9 @@ def test_a_wrong_number_of_neighbours_is_forgotten_with_its_connection(tmp_path)
     running = [party.thread(1)]
     context = client_context(party.home(0), party.home(0) / "ca.pem")
     with connect((party.host, 7001), context) as sock:
+        sock.sendall(dataclasses.replace(party.settings(0).hello, need=2**40).pack())
+        assert "has all rounds before 1099511627776, but can have those before 1000060 only" in farewell(sock)
+    with connect((party.host, 7001), context) as sock:
         sock.sendall(dataclasses.replace(party.settings(0).hello, degree=2).pack())
         assert read_message(sock)[0].kind is Kind.HELLO
     running += [party.thread(0), party.thread(2)]

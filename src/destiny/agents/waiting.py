@@ -110,7 +110,7 @@ class Waiting:
     @property
     def patience(self) -> float:
         """Seconds this wait has lasted or may last, for messages."""
-        return max(self.deadline, round(self.waited))
+        return max(self.deadline, int(self.waited))
 
     def tick(self) -> None:
         """Look at the clock and at signals, and show what is to be shown; again and again, whatever fails."""
