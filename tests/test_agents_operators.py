@@ -198,7 +198,7 @@ def test_a_certificate_that_the_called_agent_rejects_is_named(polite, tmp_path):
         threading.Thread(target=answer_calls, args=(listener, server), daemon=True).start()
         expected = "rejected our certificate: it does not know the authority that signed it"
         if not polite:
-            expected = "ended the connection before its HELLO: most likely it does not accept our certificate"
+            expected = "ended the connection before its HELLO: perhaps it does not accept our certificate"
         with pytest.raises(destiny.DestinyError, match=f"agent-1 {expected}") as caught:
             party.thread(0).end()
         assert caught.value.code == (2 if polite else 75)
@@ -230,7 +230,7 @@ def test_a_caller_that_rejects_our_certificate_is_named(tmp_path):
         with pytest.raises(destiny.DestinyError):
             one.end()
     assert any("certificate refused: " in e.get("why", "") for e in party.log(0))
-    assert any("most likely it does not accept our certificate" in e.get("why", "") for e in party.log(1))
+    assert any("perhaps it does not accept our certificate" in e.get("why", "") for e in party.log(1))
     assert "ConnectionResetError" not in str(party.log(1))
 
 

@@ -25,7 +25,7 @@ REJECTIONS = {
     "UNSUPPORTED_CERTIFICATE": "it is of a kind that is not supported",
     "BAD_CERTIFICATE": "it is not valid",
 }  # alerts of TLS 1.3 (RFC 8446, 6.2) that are about a certificate
-UNCLEAR = "most likely it does not accept our certificate; its own log says why"
+UNCLEAR = "perhaps it does not accept our certificate; its own log says why"
 SOON = 14.0  # days before something expires from which on a warning is written, once a day
 
 
