@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
 from destiny.algorithms import DestinyMomentum
+from destiny.centring import MEAN, SCALE, centre, planned_rounds
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.base import Deaf, Engine, Team
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.misfits import require_fit
-from destiny.problems import Separable
+from destiny.problems import Centred, Separable
 from destiny.progress import ProgressBar
 from destiny.result import Result
 from destiny.stiefel import random_point, violation
@@ -67,13 +68,14 @@ def _moments(
     try:
         X = team.same({**_facts(problem, network, algorithm, resume), **facts}, X)
         clock = time.perf_counter()
+        centring = centre(problem, network, team, resume)
         if resume is None:
             step, parts = 0, team.each(algorithm.init, team.split(X))
             seconds = time.perf_counter() - clock
         else:
             step, seconds, parts = _restore(resume, algorithm, team, X)
         while True:
-            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team)
+            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team, centring)
             clock = time.perf_counter()
             parts = team.each(algorithm.step, parts)
             seconds += time.perf_counter() - clock
@@ -132,6 +134,8 @@ def _restore(
     saved: checkpoints.Saved, algorithm: Algorithm[Any], team: Team, X: Array
 ) -> tuple[int, float, list[Any]]:
     """The saved state on this team; a fresh start without a round tells which arrays it must have."""
+    own = {name: array for name, array in saved.state.items() if name not in (MEAN, SCALE)}
+    saved = replace(saved, state=own)
     templates = team.each(lambda X, agents: algorithm.init(X, Deaf(agents)), team.split(X))
     parts = [
         checkpoints.unflatten(template, saved.of(ids))
@@ -151,6 +155,7 @@ def _facts(
         "package version": destiny.__version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
+        "centring": problem.settings if isinstance(problem, Centred) else {},
         "network": checkpoints.network_digest(network),
         "algorithm": settings_of(algorithm),
         "step to resume from": None if resume is None else resume.facts["step"],
@@ -275,16 +280,18 @@ def prepare(
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
     algorithm = chosen(algorithm, problem, network)
-    opening = getattr(algorithm, "opening", 0)
-    if is_whole(rounds) and rounds < opening:
+    opening, centring = getattr(algorithm, "opening", 0), planned_rounds(problem, network)
+    if is_whole(rounds) and rounds < opening + centring:
+        tasks = ["find the mean"] * (centring > 0) + ["choose beta and steps"] * (opening > 0)
         raise SettingsError(
-            f"rounds must be at least {opening}, which the agents need to choose beta and steps; "
-            f"found {rounds}"
+            f"rounds must be at least {opening + centring}, which the agents need to "
+            f"{' and to '.join(tasks)}; found {rounds}"
         )
     drive = Drive(
         algorithm, network, X, every=every,
         folder=None if checkpoint is None else Path(checkpoint), save_every=checkpoint_every,
         agree=tolerance if decentralised else None, batches=getattr(problem, "batches", []),
+        centring=problem.settings if isinstance(problem, Centred) else {},
         rules=[
             *([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules,
             *([] if seconds is None else [Seconds(seconds)]), Rounds(rounds),
