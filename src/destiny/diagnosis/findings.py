@@ -73,7 +73,9 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
 def of_mean(problem: Problem, seen: Differences, X: Array, rounds: int) -> Iterator[Finding]:
     """Whether the mean of the data hides their variance at the answer X, or what subtracting it takes."""
     if isinstance(problem, Centred):
-        taken = f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
+        taken = (
+            f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
+        )
         also = ", and each column's standard deviation" if problem.standardise else ""
         yield Finding("data", "ok", f"the agents first find the mean{also}, {taken}")
         return
