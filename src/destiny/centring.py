@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -106,6 +106,12 @@ def centre(problem: Problem, network: Topology, team: Team, saved: Saved | None)
 
     team.each(adopt, workers)
     return Centring(problem, ready, shifts, rounds)
+
+
+def without_shifts(saved: Saved) -> Saved:
+    """A checkpoint of a centred run with the algorithm's state alone."""
+    own = {name: array for name, array in saved.state.items() if name not in (MEAN, SCALE)}
+    return replace(saved, state=own)
 
 
 def find_shifts(problem: Centred, network: Topology, agents: HostedAgents) -> dict[int, Shift]:

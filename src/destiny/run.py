@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics
 from destiny.algorithms import DestinyMomentum
-from destiny.centring import MEAN, SCALE, centre, planned_rounds
+from destiny.centring import centre, planned_rounds, without_shifts
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.base import Deaf, Engine, Team
@@ -73,7 +73,8 @@ def _moments(
             step, parts = 0, team.each(algorithm.init, team.split(X))
             seconds = time.perf_counter() - clock
         else:
-            step, seconds, parts = _restore(resume, algorithm, team, X)
+            saved = resume if centring is None else without_shifts(resume)
+            step, seconds, parts = _restore(saved, algorithm, team, X)
         while True:
             yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team, centring)
             clock = time.perf_counter()
@@ -134,8 +135,6 @@ def _restore(
     saved: checkpoints.Saved, algorithm: Algorithm[Any], team: Team, X: Array
 ) -> tuple[int, float, list[Any]]:
     """The saved state on this team; a fresh start without a round tells which arrays it must have."""
-    own = {name: array for name, array in saved.state.items() if name not in (MEAN, SCALE)}
-    saved = replace(saved, state=own)
     templates = team.each(lambda X, agents: algorithm.init(X, Deaf(agents)), team.split(X))
     parts = [
         checkpoints.unflatten(template, saved.of(ids))
