@@ -225,9 +225,14 @@ def test_resumed_runs_have_the_same_bits(threads, tmp_path):
     options["checkpoint"] = tmp_path / "c"
     destiny.solve(centred(problem), RING, destiny.Destiny(), rounds=90, **options)
     resumed = destiny.solve(
-        centred(problem), RING, destiny.Destiny(), rounds=120, resume=True,
-        engine=engines.local(threads), **options,
-    )  # fmt: skip
+        centred(problem),
+        RING,
+        destiny.Destiny(),
+        rounds=120,
+        resume=True,
+        engine=engines.local(threads),
+        **options,
+    )
     assert np.array_equal(resumed.agents, whole.agents)
     assert np.array_equal(resumed.mean, whole.mean)
     assert (resumed.rounds, resumed.scalars, resumed.notes) == (whole.rounds, whole.scalars, whole.notes)

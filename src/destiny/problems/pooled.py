@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.errors import ProblemError
+from destiny.problems.centred import Centred
 from destiny.problems.checks import check_ids, check_stack
 from destiny.types import Array, Hosted, Problem
 
@@ -80,4 +81,4 @@ def pooled(problem: Problem) -> Pooled:
     >>> pooled(problem).agents, pooled(problem).shape
     (1, (20, 2))
     """
-    return Pooled(problem)
+    return Pooled(problem.pooled() if isinstance(problem, Centred) else problem)
