@@ -120,6 +120,14 @@ def test_averages_that_do_not_settle_are_refused(monkeypatch):
         destiny.solve(centred(pca.synthetic(n=6, m=40, p=2, xi=0.7, agents=6)), network)
 
 
+def test_the_pooled_problem_is_centred_too():
+    problem = centred(PCA(silos(IRIS, 7, 60), 2))
+    X = destiny.stiefel.random_point(4, 2, seed=0)
+    centre = IRIS - IRIS.mean(axis=0)
+    (value,) = destiny.problems.pooled(problem).host([0]).value(X[None])
+    assert value == pytest.approx(-0.5 * np.sum((centre @ X) ** 2) / 4, rel=1e-12)
+
+
 # Every engine
 
 
