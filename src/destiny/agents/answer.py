@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny import output
+from destiny import output, square
 from destiny.averaging import average
 from destiny.centring import Report
 from destiny.drive import rayleigh_ritz
@@ -127,6 +127,28 @@ def _replace(path: Path, writer: Callable[[Path], object]) -> None:
     output.replace(path, writer)
 
 
+@dataclass(frozen=True)
+class Own:
+    """What one agent can observe: its own objective."""
+
+    agents: HostedAgents
+
+    def gradient(self, X: Array) -> Array:
+        """Gradient of f_i at X ``(n, p)``."""
+        return np.asarray(self.agents.gradient(X[None])[0])
+
+    def value(self, X: Array) -> float:
+        """f_i(X)."""
+        return float(self.agents.value(X[None])[0])
+
+
+def remarks(agents: HostedAgents, X: Array) -> list[str]:
+    """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X]):
+        return []
+    return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
+
+
 def find(
     agents: HostedAgents,
     network: Topology,
@@ -154,5 +176,5 @@ def find(
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds,
+        averaging=agents.traffic.rounds - rounds, notes=remarks(agents, answer[0]),
     )  # fmt: skip

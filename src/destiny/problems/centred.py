@@ -35,6 +35,7 @@ class Centred:
             )
         self.problem, self.standardise = problem, standardise
         self.kind, self.shape, self.agents = problem.kind, problem.shape, problem.agents
+        self.column_names = problem.column_names
         self._totals: dict[int, Totals] = {}
         self._ready: tuple[bytes, Once] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from destiny.types import Array, Hosted, Problem
+from destiny.types import Array, Hosted, NamedColumns, Problem
 
 
 class Once:
@@ -15,6 +15,7 @@ class Once:
         self.problem = problem
         self.shape, self.agents = problem.shape, problem.agents
         self.kind = getattr(problem, "kind", "")
+        self.column_names = dict(problem.column_names) if isinstance(problem, NamedColumns) else {}
         self.hosted: dict[tuple[int, ...], Hosted] = {}
 
     def describe(self) -> str:
