@@ -85,6 +85,7 @@ class Hub(Waiting):
         self.journal, self.limits, self.largest = journal, limits, limits.largest
         self.by_name = {n.name: n for n in neighbours}
         self.post: Post
+        self.links: set[Link] = set()  # whose sockets are open, admitted or not
         self.door: Door | None = None
         self.mark = 0  # this agent needs no round before it again, whatever happens to it
         self.rounds = 0  # finished in this process
@@ -132,7 +133,7 @@ class Hub(Waiting):
             async with asyncio.timeout(LAST_WORDS):
                 while any(not link.dead for link in links):
                     await asyncio.sleep(0.01)
-        for link in links:
+        for link in list(self.links):  # those that were refused a moment ago, too
             link.cut()
         await asyncio.sleep(0)
 

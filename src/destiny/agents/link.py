@@ -67,6 +67,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over: both certificates are of our CA."""
         self.transport = cast(asyncio.Transport, transport)
+        self.hub.links.add(self)
         _tune(transport.get_extra_info("socket"))
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
         self.shown = Shown.of(secured)
@@ -212,6 +213,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
+        self.hub.links.discard(self)
         rejection = None if exc is None else tls.rejection(exc)
         self.disagreed = self.disagreed or rejection is not None
         if self.called is not None and self.peer is None:
