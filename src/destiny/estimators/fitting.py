@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, chosen
 from destiny.engines.base import Engine
@@ -86,6 +87,9 @@ class Decentralized:
         """
         engine: Engine = Mpi() if chosen() == "mpi" else Local()  # first: from now on a refusal ends the job
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
+        refuse_other_containers(X)
+        if is_silos(X):
+            raise ProblemError("fit_local takes the table of one agent; found a list of tables: use fit")
         mine = self._table(X, y, True, 0)
         names = [str(name) for name in column_names(X) or []]
         facts = {"number of features": self.n_features_in_, "feature names": names}  # type: ignore[attr-defined]
@@ -105,7 +109,8 @@ class Decentralized:
         network = network_of(self.network, agents, seed)
         rows = {i: table for i, (table, _) in tables.items()}
         labels = {i: y for i, (_, y) in tables.items()} if self._supervised else {}
-        self._learn(Party(rows, labels, network, engine, seed))
+        with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
+            self._learn(Party(rows, labels, network, engine, seed))
         return self
 
     def _require_size(self, tables: Mapping[int, tuple[Any, Any]]) -> None:
@@ -125,7 +130,7 @@ class Decentralized:
 
     def _silos(self, X: Any, y: Any) -> list[tuple[Any, Any]]:
         """Every silo, checked; a refusal names it."""
-        labels = labels_of_silos(y if self._supervised else None, len(X))
+        labels = labels_of_silos(y, len(X)) if self._supervised else [None] * len(X)
         names = [column_names(table) for table in X]
         first = next((agent for agent, its in enumerate(names) if its is not None), 0)
         tables = []

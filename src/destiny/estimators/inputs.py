@@ -68,12 +68,10 @@ def in_silo(agent: int, check: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def labels_of_silos(y: Any, agents: int) -> list[Any]:
-    """The labels of every silo, as a list; ``y`` may also be None."""
-    if y is None:
-        return [None] * agents
+    """The labels of every silo, as a list."""
     expected = f"y must have the labels of each of the {agents} silos"
     if not isinstance(y, list | tuple | np.ndarray):
-        raise ProblemError(f"{expected}, in a list; found {type(y).__name__}")
+        raise ProblemError(f"{expected}, in a list; found {'None' if y is None else type(y).__name__}")
     if len(y) != agents:
         raise ProblemError(f"{expected}; found {len(y)}")
     return list(y)
@@ -108,19 +106,15 @@ def column_names(table: Any) -> list[Any] | None:
 
 
 def require_same_columns(names: list[Any] | None, expected: list[Any] | None, where: str) -> None:
-    """Refuse names of columns other than those expected; ``where`` tells who has those."""
+    """Refuse columns that are not those expected, in that order; ``where`` says whose those are."""
     if names is None or expected is None or names == expected:
         return
-    shown = f"{where} has {_listed(expected)}, this one {_listed(names)}"
+    shown = f"found {_listed(names)} instead of {_listed(expected)}"
     if len(names) != len(expected):
-        raise ProblemError(
-            f"columns must be those of {where}; found {len(names)} instead of {len(expected)}: {shown}"
-        )
+        raise ProblemError(f"columns must be the {len(expected)} of {where}; {shown}")
     k = next(k for k, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
     same = "in the order of" if set(map(str, names)) == set(map(str, expected)) else "those of"
-    raise ProblemError(
-        f"columns must be {same} {where}; column {k} is {names[k]!r} instead of {expected[k]!r}: {shown}"
-    )
+    raise ProblemError(f"columns must be {same} {where}, with {expected[k]!r} as column {k}; {shown}")
 
 
 def _listed(names: list[Any]) -> str:

@@ -128,13 +128,14 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         X = self._rows(X)
         along, across = self._model()
         V: Any = self.components_
+        mean: Any = self.mean_
         p, n = V.shape
         constant = np.sum(np.log(along)) + n * np.log(2 * np.pi)
         if across is not None:
             constant += (n - p) * np.log(across)
         likelihood = np.empty(X.shape[0], dtype=np.result_type(X.dtype, V.dtype))
         for rows, block in dense_blocks(X):
-            differences = block - self.mean_
+            differences: Any = block - mean
             codes = differences @ V.T
             distance = np.square(codes) @ (1 / along)
             if across is not None:
@@ -160,8 +161,8 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         if seen < n and not across:
             fewer = f", or take fewer than {seen} components" if seen > 1 else ""
             raise ProblemError(
-                f"a likelihood needs variance in all directions; found it in {seen} of {n}: leave out columns "
-                f"that are constant or depend on others{fewer}"
+                f"a likelihood needs variance in all directions; found it in {seen} of {n}: leave out "
+                f"columns that are constant or depend on others{fewer}"
             )
         along = np.maximum(variance - across, 0) * (variance if self.whiten else 1) + across
         return along, across if p < n else None

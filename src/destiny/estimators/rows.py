@@ -36,11 +36,8 @@ def refuse_other_containers(X: Any) -> None:
         raise ProblemError(
             f"tables of several agents come in a list; found a {type(X).__name__}: give list(X)"
         )
-    if isinstance(X, np.ndarray) and X.ndim == 3:
-        raise ProblemError(
-            "tables of several agents come in a list; found an array with dim 3: give list(X) if it has a "
-            "table per agent"
-        )
+    if isinstance(X, np.ndarray) and (X.ndim == 3 or (X.dtype == object and any(map(_is_table, X)))):
+        raise ProblemError("tables of several agents come in a list; found an array of tables: give list(X)")
     if isinstance(X, list | tuple) and not X:
         raise ProblemError("a table must have rows; found an empty list: give one table, or a list of tables")
     if type(X).__name__.endswith("GroupBy"):
