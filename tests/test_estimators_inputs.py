@@ -141,6 +141,22 @@ def test_sparse_rows_of_every_kind(kind):
     np.testing.assert_allclose(found.score([kind(s) for s in SILOS]), expected.score(ROWS), rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        sparse.csr_array(ROWS + 1e6),
+        # Two stored numbers for one entry count as their sum.
+        sparse.csr_array(
+            (np.repeat(ROWS.ravel(), 2), np.tile([0, 0, 1, 1, 2, 2, 3, 3], 60), range(0, 481, 8))
+        ),
+    ],
+    ids=["far from the origin", "not in canonical format"],
+)
+def test_the_total_variance_of_sparse_rows(rows):
+    found, expected = pca().fit(rows), PCA(2, svd_solver="full").fit(rows.toarray())
+    np.testing.assert_allclose(found.noise_variance_, expected.noise_variance_, rtol=1e-8)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u4", "f4", ">f8", bool, object])
 def test_types_of_numbers(dtype):
     table = (ROWS.mean(axis=0) < ROWS) if dtype is bool else np.abs(ROWS * 4).astype(dtype)

@@ -28,10 +28,12 @@ def square(rows: Any, mean: Array) -> float:
     """||rows - 1 mean^T||_F^2."""
     if isinstance(rows, np.ndarray):
         return float(np.sum(np.square(np.subtract(rows, mean, dtype=np.float64))))
-    # Every entry is -mean but the stored ones, which are set right one by one.
-    stored = rows.tocoo()
-    at = mean[stored.coords[1]]
-    return float(rows.shape[0] * (mean @ mean) + np.sum(np.square(stored.data - at) - np.square(at)))
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    # Entries that are not stored are zero, hence -mean.
+    unstored = rows.shape[0] - np.bincount(rows.indices, minlength=rows.shape[1])
+    return float(unstored @ np.square(mean) + np.sum(np.square(rows.data - mean[rows.indices])))
 
 
 def gram(rows: Any, basis: Array | None) -> Array:
