@@ -16,7 +16,7 @@ from destiny import checkpoint as checkpoints
 from destiny.agents import answer, tls
 from destiny.agents.answer import Outcome
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub
+from destiny.agents.hub import Hub, Limits
 from destiny.agents.journal import Journal
 from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
@@ -39,6 +39,8 @@ COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
 RIDERS = 1  # numbers that ride along in a message: the flooded residual
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
+MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
+STARTS = 2  # times an agent's own start that neighbours may take to start
 
 
 @dataclass
@@ -70,7 +72,11 @@ class View:
 
 
 def run(
-    settings: Settings, *, loud: bool = True, watchers: Sequence[Callable[[View], Callable[[], None]]] = ()
+    settings: Settings,
+    *,
+    loud: bool = True,
+    watchers: Sequence[Callable[[View], Callable[[], None]]] = (),
+    age: float = 0.0,
 ) -> Outcome:
     """Run an agent to its end; a run that was interrupted goes on from its last checkpoint.
 
@@ -81,13 +87,19 @@ def run(
     loud : bool
         Whether to say on standard error who was refused and why.
     watchers : sequence of callables
-        Each is given a `View` and returns what to call several times a second while the agent waits.
+        Each is given a `View` and returns what to call several times a second while the agent waits; one
+        that fails is called no more.
+    age : float
+        Seconds since this process was started. Neighbours may take as long to start, so an agent that was
+        just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
+    began = time.monotonic()
     with threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
             agent.hub.interrupted = lambda: interrupt.name
             agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
+            agent.hub.start = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
             agent.journal.note("end", why=outcome.reason)
             return outcome
@@ -123,7 +135,7 @@ class Agent:
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
         self.hub = Hub(
             settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
-            8 * self.largest(),
+            Limits(8 * self.largest(), settings.agents, settings.rounds + MORE_ROUNDS),
         )  # fmt: skip
         self.hub.mark = self.kept.mark
         self.view = View(settings, self.hub, self.journal)
@@ -250,6 +262,7 @@ class Agent:
         arrays |= {f"state/{k}": v for k, v in state.items()}
         self.kept.write(arrays, facts, self.sent)
         self.hub.mark = self.kept.mark
+        self.hub.start = 0.0  # all neighbours have been there
 
     def leave(self, outcome: Outcome) -> Outcome:
         """Stay until all neighbours have their answers, as they may still need our messages."""

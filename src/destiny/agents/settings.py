@@ -214,6 +214,8 @@ def read_network(
             f"[network] links agent {me['index']} with {linked}, but each [[neighbour]] is one of {mine}: "
             "make them equal"
         )
+    for n in neighbours:
+        n.degree_in_file = int((edges == n.index).sum())
     return network
 
 
