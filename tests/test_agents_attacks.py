@@ -56,9 +56,11 @@ class Target:
         self.shown = b""
         terminal, other = pty.openpty()
         self.process = subprocess.Popen(
-            [*COMMAND, str(self.party.home(1) / "agent.toml")], stdout=subprocess.DEVNULL, stderr=other,
+            [*COMMAND, str(self.party.home(1) / "agent.toml")],
+            stdout=subprocess.DEVNULL,
+            stderr=other,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "TERM": "xterm", "COLUMNS": "200"},
-        )  # fmt: skip
+        )
         os.close(other)
         self.reader = threading.Thread(target=self.read_terminal, args=(terminal,), daemon=True)
         self.reader.start()
@@ -261,15 +263,17 @@ ATTACKS = {
     "the same round twice": after(both(data(), data()), "where round", spoils=True),
     "a wrong shape before its round": after(
         lambda _, due, size: frame(round=due, content=bytes(size)) + frame(round=due + 1, content=bytes(16)),
-        "16 bytes for round", spoils=True,
+        "16 bytes for round",
+        spoils=True,
     ),
     "a round from the past": after(
         lambda _, due, size: frame(round=due, content=bytes(size)) + frame(round=0, content=bytes(size)),
-        "sent round 0 where round", spoils=True,
+        "sent round 0 where round",
+        spoils=True,
     ),
     "data after BYE": after(both(BYE, data()), "sent DATA after its BYE", spoils=True),
     "BYE twice": after(both(BYE, BYE), "sent BYE after its BYE", spoils=True),
-}  # fmt: skip
+}
 
 
 NASTY = ("markup in the run", "a mark of 2^62", "data with a mark of 2^62", "half of its data, and silence")
