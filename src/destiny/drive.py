@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from destiny import checkpoint as checkpoints
-from destiny import metrics
+from destiny import metrics, square
+from destiny.centring import ROUNDS, Centring, mean_share, uncentred
 from destiny.engines.base import Engine, Team
 from destiny.errors import MismatchError, SettingsError, is_whole
 from destiny.history import History
@@ -26,6 +27,7 @@ from destiny.types import Algorithm, Array, Problem, Topology
 
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
 KNOWN = (*ALIKE, Seconds)
+RISE = 1e-7  # of the objective: above the rounding of values computed in float32
 ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
@@ -39,6 +41,8 @@ class Moment:
     seconds: float
     parts: list[Any]
     team: Team
+    centring: Centring | None = None
+    """What was done to the data before the first step."""
 
     @cached_property
     def state(self) -> Any:
@@ -111,7 +115,7 @@ class Drive:
     def __init__(
         self, algorithm: Algorithm[Any], network: Topology, X: Array, *,
         every: int, folder: Path | None, save_every: int, agree: float | None, rules: list[Rule],
-        batches: Sequence[tuple[int, int]] = (),
+        batches: Sequence[tuple[int, int]] = (), centring: Mapping[str, bool] | None = None,
     ) -> None:  # fmt: skip
         for name, value in (("every", every), ("checkpoint_every", save_every)):
             if not is_whole(value) or value < 0:
@@ -119,6 +123,7 @@ class Drive:
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
         self.batches = list(batches)
+        self.centring = dict(centring or {})
         self.rules, self.agreement = rules, Agreement(algorithm, network, agree)
         # Rules that look at what is equal in all processes decide alike; for others the leader decides.
         self.alike = all(type(rule) in ALIKE for rule in rules)
@@ -133,6 +138,8 @@ class Drive:
         self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
         self.notes: list[str] = []
         self.measuring = 0.0
+        self.used = (0, 0.0)  # rounds (steps of a method without rounds) and seconds, at the end
+        self.symmetric = False  # whether f is the same at mirrored points, at the end of a run of a square X
 
     def look(self, moment: Moment, saved: checkpoints.Saved | None, interrupt: Interrupt) -> Stop | None:
         """Everything that happens after a step."""
@@ -227,6 +234,7 @@ class Drive:
             "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
             "settings": self.settings,
             **({"mini-batches (size, seed)": self.batches} if self.batches else {}),
+            **({"centring of the data": self.centring} if self.centring else {}),
         }
 
     def save(self, moment: Moment) -> None:
@@ -241,6 +249,9 @@ class Drive:
             **self.identity(),
         }  # fmt: skip
         state = checkpoints.flatten(moment.team.own(moment.parts))
+        if moment.centring is not None:
+            state |= moment.centring.arrays(np.concatenate(moment.team.hosts).tolist())
+            facts[ROUNDS] = moment.centring.rounds
         moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))
 
     def claim(self) -> None:
@@ -267,6 +278,42 @@ class Drive:
                     )
         return saved
 
+    def spend(self, other: Drive, least: int) -> bool:
+        """Leave this run what another one has left of its limits; False if that is too little to begin."""
+        rounds, seconds = other.used
+        left: list[Rule] = []
+        for rule in self.rules:
+            if isinstance(rule, Rounds):
+                if rule.limit - rounds < max(1, least):
+                    return False
+                rule = Rounds(rule.limit - rounds)
+            elif isinstance(rule, Seconds):
+                if rule.limit <= seconds:
+                    return False
+                rule = Seconds(rule.limit - seconds)
+            left.append(rule)
+        self.rules = left
+        return True
+
+    def compare_halves(self, moment: Moment, X: Array) -> None:
+        """Find out what a run from the mirrored start of a square X could add, and what it may use."""
+        team = moment.team
+        rounds = moment.round if self.cost else moment.step
+        points = [team.mean(team.split(self.X)), *([X] if np.isfinite(X).all() else [])]
+        found = team.told([rounds, moment.seconds, square.symmetric(team, points)])
+        self.used, self.symmetric = (found[0], found[1]), found[2]
+
+    @property
+    def rise(self) -> str | None:
+        """What to say of an objective that is larger at the end than at the start, beyond rounding."""
+        before, after = (float(self.history["objective"][k]) for k in (0, -1))
+        if self.batches or not after - before > RISE * max(abs(before), abs(after)):
+            return None
+        return (
+            f"the objective rose from {before:.6g} to {after:.6g}: this may be a maximum or a saddle; test "
+            "your gradients with destiny.check_gradient, or choose another start"
+        )
+
     def result(self, moment: Moment, stop: Stop, problem: Problem) -> Result:
         """Everything a user may want to know."""
         assert self.measures is not None
@@ -274,15 +321,25 @@ class Drive:
         X = polar(mean) if finite else np.full_like(mean, np.nan)
         axes, notes = None, list(self.notes)
         if finite and getattr(problem, "kind", None) == "pca":
-            axes, share = rayleigh_ritz(X, team.gradient(X))
+            gradient = team.gradient(X)
+            axes, share = rayleigh_ritz(X, gradient)
             tolerance = next((r.limit for r in self.rules if isinstance(r, Tolerance)), 0.0)
             if stop.converged and ROUNDING < share < 100 * (tolerance or self.agreement.tolerance or 0.0):
                 notes.append(
                     f"a variance is {share:.0e} of the largest, which the tolerance does not see: its axis "
                     "may be wrong; scale the features, or lower the tolerance"
                 )
+            if moment.centring is None and (found := uncentred(mean_share(team, X, gradient))) is not None:
+                notes.append(found)
+        report = None if moment.centring is None else moment.centring.report(team)
+        if report is not None:
+            notes.insert(0, str(report))
         if moment.step == 0 and stop.converged:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
+        if stop.converged and (rise := self.rise) is not None:
+            notes.append(rise)
+        if mean.shape[0] == mean.shape[1]:
+            self.compare_halves(moment, X)
         if finite and hasattr(self.algorithm, "remarks"):
             notes += self.algorithm.remarks(moment.state, np.arange(problem.agents))
         return Result(
@@ -290,6 +347,7 @@ class Drive:
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
             axes, notes, self.signal, self.measuring, team.own(moment.parts),
+            *((report.mean, report.scale, report.target_mean) if report is not None else ()),
         )  # fmt: skip
 
 

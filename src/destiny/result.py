@@ -25,14 +25,18 @@ class Result:
         The answer, polar(mean of the agents' copies): orthonormal. NaN if the run diverged.
     axes : ndarray (n, p) or None
         For PCA: the principal axes by Rayleigh-Ritz, largest variance first.
+    mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
+        Where data were centred: what was subtracted from each column of the data, what it was divided by if
+        they were standardised, and for OLSR what was subtracted from the targets.
     agents : ndarray (d, n, p)
         The agents' own copies. On MPI, rank 0 has all of them and the other ranks their own.
     measures : Measures
         Objective, stationarity, consensus and feasibility at the end.
     history : History
-        One row per measurement.
+        One row per measurement of the run that led to the answer.
     steps, rounds, scalars, seconds
-        Iterations, communication rounds, float64 numbers sent over all links, time without measuring.
+        Iterations, communication rounds, float64 numbers sent over all links, time without measuring; of a
+        square X that was tried with both signs of det X, of both runs together.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
@@ -40,7 +44,7 @@ class Result:
     settings : dict
         The algorithm and its settings.
     interrupted : str or None
-        Name of the signal that ended the run, if one did.
+        Name of the signal that ended the run, if one did and the caller's handler returned.
     """
 
     reason: str
@@ -59,6 +63,9 @@ class Result:
     interrupted: str | None = None
     measuring: float = 0.0
     state: Any = field(default=None, repr=False)
+    mean: Array | None = field(default=None, repr=False)
+    scale: Array | None = field(default=None, repr=False)
+    target_mean: Array | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         m, n = self.measures, self.X.shape

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from destiny import output
+from destiny import output, square
+from destiny.averaging import average
+from destiny.centring import Report
 from destiny.drive import rayleigh_ritz
+from destiny.engines.agreement import difference
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
 from destiny.stiefel import norm, polar, tangent, violation
-from destiny.stopping import Stop, flooding_time
+from destiny.stopping import Stop
 from destiny.types import Array, Problem, Topology
 
-ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
-MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
+SLACK = 1e-6  # by which rounding may exceed a bound that holds exactly
+FAR = 0.1  # from the average of all copies: no agent of a run that has converged is that far away
+ARRAYS = ("X", "own", "axes", "mean", "scale", "target_mean")  # in the file of the solution
 SOLUTION, SUMMARY = "solution.npz", "summary.json"
 
 
@@ -29,6 +33,10 @@ class Outcome:
 
     Attributes
     ----------
+    reason : str
+        Why the run ended; if the numbers cannot be right, that.
+    converged : bool
+        Whether the stopping rule was met, and the numbers are plausible.
     X : ndarray (n, p)
         The answer, polar(mean of the agents' copies): orthonormal; equal at all agents up to rounding.
     own : ndarray (n, p)
@@ -45,6 +53,10 @@ class Outcome:
         Rounds of averaging after the last step.
     closed : bool
         Whether all neighbours have their answers too.
+    mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
+        Where data were centred: what was subtracted and divided by, as in `destiny.Result`.
+    notes : list of str
+        Remarks on the run worth knowing.
     """
 
     reason: str
@@ -63,6 +75,10 @@ class Outcome:
     seconds: float
     averaging: int
     closed: bool = False
+    mean: Array | None = field(default=None, repr=False)
+    scale: Array | None = field(default=None, repr=False)
+    target_mean: Array | None = field(default=None, repr=False)
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         told = [
@@ -74,14 +90,47 @@ class Outcome:
         ]
         if self.explained is not None:
             told.append(f"  explained variance {100 * self.explained:.6f} %")
-        return "\n".join(told)
+        return "\n".join(told + [f"  note: {note}" for note in self.notes])
+
+    def checked(self) -> Outcome:
+        """The same, or, if its numbers cannot be right, one that says so and has not converged."""
+        off = float(violation(self.X))
+        plausible = {
+            f"the objective is {self.objective:g}, expected a finite number": np.isfinite(self.objective),
+            f"||X^T X - I|| is {off:g}, expected 0": off <= SLACK,
+            f"the stationarity is {self.stationarity:g}, expected 0 to 1": self.stationarity <= 1 + SLACK,
+            f"this agent's copy is {self.consensus:g} away from the average, expected about 0": (
+                not self.converged or self.consensus <= FAR
+            ),
+        }
+        if self.explained is not None:
+            sentence = f"the explained variance is {100 * self.explained:g} %, expected 0 to 100 %"
+            plausible[sentence] = -SLACK <= self.explained <= 1 + SLACK
+        if all(plausible.values()):
+            return self
+        wrong = "; ".join(sentence for sentence, right in plausible.items() if not right)
+        reason = (
+            f"do not use this answer: {wrong}; wrong numbers were sent or computed in the last averaging, "
+            f"after the run had ended with {self.reason!r}"
+        )
+        return replace(self, reason=reason, converged=False)
+
+    def centred(self, report: Report) -> Outcome:
+        """The same answer, of data that were centred."""
+        return replace(
+            self,
+            mean=report.mean,
+            scale=report.scale,
+            target_mean=report.target_mean,
+            notes=[*self.notes, str(report)],
+        )
 
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
-        arrays = {name: a for name in ("X", "own", "axes") if (a := getattr(self, name)) is not None}
+        arrays = {name: a for name in ARRAYS if (a := getattr(self, name)) is not None}
         if not self.closed:
             _replace(folder / SOLUTION, lambda path: np.savez(path, allow_pickle=False, **arrays))
-        facts = {name: v for name, v in asdict(self).items() if name not in ("X", "own", "axes")}
+        facts = {name: v for name, v in asdict(self).items() if name not in ARRAYS}
         text = json.dumps({**facts, **identity}, indent=2) + "\n"
         _replace(folder / SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -98,35 +147,45 @@ class Outcome:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise DestinyError(f"{folder / SUMMARY} cannot be read: move {folder} away") from error
-        if found != identity:
-            raise DestinyError(f"{folder} holds another run: choose another folder for out")
+        if (other := difference(identity, found)) is not None:
+            name, mine, theirs = other
+            raise DestinyError(
+                f"{folder} holds another run: its {name} is {theirs}, this file's is {mine}; "
+                "choose another folder for out"
+            )
         return outcome
 
 
 def _replace(path: Path, writer: Callable[[Path], object]) -> None:
+    def write(aside: Path) -> None:
+        aside.unlink(missing_ok=True)
+        aside.touch(mode=0o600)  # the writer keeps the mode: answers are for the owner alone
+        writer(aside)
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    output.replace(path, writer)
+    output.replace(path, write)
 
 
-def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[Array, ...]:
-    """Mix until the largest change seen by any agent is rounding; all agents end after the same round."""
-    start = agents.traffic.rounds
-    change = np.ones(len(agents.ids))
-    while True:
-        # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
-        heard = max(1, flooding_time(network, agents.traffic.rounds))
-        before, agents.flood = arrays, change
-        arrays = agents.mix(*arrays, rounds=heard)
-        change = np.max([_change(a, b) for a, b in zip(arrays, before, strict=True)], axis=0)
-        done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
-        if done or agents.traffic.rounds - start >= MOST:
-            return arrays
+@dataclass(frozen=True)
+class Own:
+    """What one agent can observe: its own objective."""
+
+    agents: HostedAgents
+
+    def gradient(self, X: Array) -> Array:
+        """Gradient of f_i at X ``(n, p)``."""
+        return np.asarray(self.agents.gradient(X[None])[0])
+
+    def value(self, X: Array) -> float:
+        """f_i(X)."""
+        return float(self.agents.value(X[None])[0])
 
 
-def _change(new: Array, old: Array) -> Array:
-    """Largest change of an entry relative to the largest entry, ``(agents,)``."""
-    rest = tuple(range(1, new.ndim))
-    return np.asarray(np.abs(new - old).max(axis=rest) / np.maximum(np.abs(new).max(axis=rest), 1e-300))
+def remarks(agents: HostedAgents, X: Array) -> list[str]:
+    """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X]):
+        return []
+    return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
 
 
 def find(
@@ -147,14 +206,15 @@ def find(
     variance = getattr(getattr(problem, "problem", problem), "variance", None)
     total = np.array([0.0 if variance is None else variance(agent)])
     value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
-    explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] > 0 else None
+    explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
-    return Outcome(
+    outcome = Outcome(
         reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
         axes=rayleigh_ritz(answer[0], slope[0])[0] if variance is not None else None,
         objective=float(value[0]), explained=explained,
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds,
+        averaging=agents.traffic.rounds - rounds, notes=remarks(agents, answer[0]),
     )  # fmt: skip
+    return outcome.checked()

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from destiny.agents import wire
+from destiny.agents import tls, wire
 from destiny.agents.neighbour import Message, Neighbour
-from destiny.agents.tls import identities
-from destiny.agents.wire import Header, Hello, Kind, Refused
+from destiny.agents.tls import Shown
+from destiny.agents.wire import Header, Hello, Kind, Refused, sanitise
 
 if TYPE_CHECKING:
     from destiny.agents.hub import Hub
@@ -41,24 +41,36 @@ class Link(asyncio.BufferedProtocol):
         self.peer: Neighbour | None = None  # known after its HELLO was accepted
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
-        self.identities: frozenset[str] = frozenset()
-        self.paused = self.dead = self.said_bye = False
+        self.shown: Shown | None = None  # known after the handshake
+        self.paused = self.dead = self.said_bye = self.heard_bye = False
+        self.disagreed = False  # one side does not accept the other: waiting alone does not help
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
 
     @property
+    def identities(self) -> frozenset[str]:
+        """The names in the other side's certificate."""
+        return frozenset() if self.shown is None else self.shown.names
+
+    @property
     def who(self) -> str:
         """The other side for the log: the agent if known, else what its certificate says."""
         known = self.peer or self.called
-        return known.name if known else ", ".join(sorted(self.identities)) or "unknown"
+        return known.name if known else self.shown_identities or "unknown"
+
+    @property
+    def shown_identities(self) -> str:
+        """What its certificate says, safe to show."""
+        return sanitise(", ".join(sorted(self.identities)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over: both certificates are of our CA."""
         self.transport = cast(asyncio.Transport, transport)
+        self.hub.links.add(self)
         _tune(transport.get_extra_info("socket"))
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        self.identities = identities(cast("dict[str, Any] | None", secured.getpeercert()))
+        self.shown = Shown.of(secured)
         if self.called is not None:
             try:
                 self.hub.check_identity(self, self.called)
@@ -85,13 +97,19 @@ class Link(asyncio.BufferedProtocol):
 
     def room(self, header: Header) -> memoryview:
         """Memory for a message; refuses what is not due."""
+        if self.heard_bye and header.kind is not Kind.REFUSED:
+            raise Refused(f"sent {header.kind.name} after its BYE")
         if header.kind is not Kind.DATA:
+            if header.round or (header.mark and header.kind is not Kind.HELLO):
+                raise Refused(f"sent {header.kind.name} with a round or a mark, which it cannot have")
             return memoryview(bytearray(header.length))  # at most `wire.WORDS`
         peer = self.peer
         if peer is None:
             raise Refused("sent data before its HELLO")
         if header.round != (due := self.hub.due(peer)):
             raise Refused(f"sent round {header.round} where round {due} was due")
+        if header.mark > header.round:
+            raise Refused(f"sent mark {header.mark} in round {header.round}: it has not come so far")
         exact = self.hub.post.size(due)
         if not self.fits(header.length, exact):
             expected = f"at most {self.hub.largest}" if exact is None else str(exact)
@@ -117,7 +135,8 @@ class Link(asyncio.BufferedProtocol):
         elif header.kind is Kind.DATA:
             self.take_numbers(self.peer, header, content)
         elif header.kind is Kind.BYE:
-            self.hub.bye(self.peer, wire.parse(content))
+            self.heard_bye = True
+            self.hub.bye(self.peer, wire.reason(content))
         else:
             raise Refused("sent a second HELLO")
 
@@ -163,19 +182,21 @@ class Link(asyncio.BufferedProtocol):
         if self.dead:
             return
         sentence = f"{self.who} ({self.address}) {why}"
-        if self.called is not None or any(n.identity in self.identities for n in self.hub.neighbours):
-            self.hub.journal.tell("refused", self.who, sentence, address=self.address)
+        known = self.called or next((n for n in self.hub.neighbours if n.identity in self.identities), None)
+        if known is not None:
+            self.hub.journal.neighbour("refused", known.name, sentence, address=self.address)
         else:
             self.hub.journal.stranger(self.who, sentence, self.address)
-        self.write(wire.words(Kind.REFUSED, {"why": why[: wire.REASON]}))
+        self.disagreed = True
+        self.write(wire.words(Kind.REFUSED, {"why": why}))
         self.end(why)
         with contextlib.suppress(RuntimeError):
             self.transport.close()  # flushes first
         self.hub.loop.call_later(FLUSH, self.transport.abort)
 
-    def cut(self) -> None:
+    def cut(self, why: str = "") -> None:
         """End the connection at once."""
-        self.end("")
+        self.end(why)
         self.transport.abort()
 
     def end(self, why: str) -> None:
@@ -192,7 +213,14 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
-        self.end(f"has lost the connection ({exc})" if exc else "has ended the connection")
+        self.hub.links.discard(self)
+        rejection = None if exc is None else tls.rejection(exc)
+        self.disagreed = self.disagreed or rejection is not None
+        if self.called is not None and self.peer is None:
+            ended = f"ended the connection before its HELLO: {tls.UNCLEAR}"
+        else:
+            ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
+        self.end(rejection or ended)
 
 
 def _tune(sock: socket.socket) -> None:

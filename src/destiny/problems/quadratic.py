@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.problems import columns
 from destiny.problems.checks import check_stack
 from destiny.types import Array
 
@@ -31,6 +32,11 @@ class Grams:
     gram: Array  # A A^T, (k, n, n)
     cross: Array | None = None  # D A^T, (k, p, n)
     square: Array | None = None  # ||D||^2, (k,)
+
+    def moments(self) -> tuple[Array, ...]:
+        """`moments` of the samples of all these agents together."""
+        held = (array for array in (self.gram, self.cross, self.square) if array is not None)
+        return tuple(array.sum(axis=0) for array in held)
 
     def value(self, X: Array) -> Array:
         """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
@@ -57,6 +63,11 @@ class Products:
     factor: float  # c
     data: Array  # A, (k, n, m_i)
     targets: Array | None = None  # D, (k, p, m_i)
+
+    def moments(self) -> tuple[Array, ...]:
+        """`moments` of the samples of all these agents together."""
+        targets = self.targets if self.targets is not None else [None] * len(self.data)
+        return _add(moments(A, D, 1.0) for A, D in zip(self.data, targets, strict=True))
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""
@@ -103,24 +114,44 @@ class Quadratic:
         c.
     scale : float
         Multiplies the data, not the targets.
+
+    Attributes
+    ----------
+    totals : ndarray (agents, n + 1) or None
+        Without targets: the sums of the features over an agent's samples, and the number of samples.
     """
 
     def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
-        self._shape = shape
+        self._shape, self._factor = shape, factor
         places: dict[int, list[int]] = {}
         held: dict[int, list[tuple[Array, ...]]] = {}
+        totals: list[Array] = []
         for place, (data, targets) in enumerate(pairs):
             n, m = data.shape
             use_gram = n <= m
             alike = -1 if use_gram else m  # Gram matrices are alike whatever m_i was
             places.setdefault(alike, []).append(place)
+            if targets is None:
+                totals.append(np.append(scale * columns.sums(data), m))
             held.setdefault(alike, []).append((moments if use_gram else _convert)(data, targets, scale))
         self._agents = sum(map(len, places.values()))
+        self.totals: Array | None = np.stack(totals) if totals else None
         self._parts: list[tuple[NDArray[np.intp], Grams | Products]] = []
         for alike, members in held.items():
             arrays = [np.stack(column) for column in zip(*members, strict=True)]
             part = Grams(factor, *arrays) if alike < 0 else Products(factor, *arrays)
             self._parts.append((np.array(places[alike]), part))
+
+    def mean(self) -> Grams | None:
+        """(1/agents) sum f_i as one Gram matrix; None if there are fewer than n samples in all."""
+        n = self._shape[0]
+        samples = sum(
+            n if isinstance(p, Grams) else p.data.shape[2] for places, p in self._parts for _ in places
+        )
+        if samples < n:
+            return None
+        arrays = _add(part.moments() for _, part in self._parts)
+        return Grams(self._factor / self._agents, *(array[None] for array in arrays))
 
     def value(self, X: Array) -> Array:
         """f_i(X_i), ``(agents,)``."""
@@ -156,6 +187,11 @@ def moments(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> t
     if targets is None or cross is None:
         return (gram,)
     return gram, cross, np.sum(np.square(targets, dtype=np.float64))
+
+
+def _add(several: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """The sums of the first, second, ... arrays of several tuples."""
+    return tuple(np.asarray(sum(arrays)) for arrays in zip(*several, strict=True))
 
 
 def _convert(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> tuple[Array, ...]:
