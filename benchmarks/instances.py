@@ -1,9 +1,8 @@
-"""Random small instances, each a function of its seed: problem x network x what the network does over time."""
+"""Random small instances, functions of their seeds: a problem, a network, and how the network changes."""
 
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 import destiny
@@ -58,7 +57,9 @@ def _change(base: Any, rng: np.random.Generator) -> tuple[Any, str]:
         return networks.matchings(base, seed), "matchings"
     if kind == "sequence":  # good at first, then the base for ever
         first = int(rng.integers(1, 200))
-        return networks.sequence([networks.complete(base.agents)] * first + [base]), f"complete for {first} rounds"
+        return networks.sequence(
+            [networks.complete(base.agents)] * first + [base]
+        ), f"complete for {first} rounds"
     parts = int(rng.integers(2, 5))
     colour = rng.permutation(len(base.edges)) % parts
     pieces = [
@@ -73,7 +74,7 @@ def _problem(kind: str, agents: int, different: bool, rng: np.random.Generator) 
     n, p = int(rng.integers(8, 21)), int(rng.integers(1, 5))
     samples = int(rng.integers(n, 3 * n))
     basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    # PCA: eigenvalues fall by a constant factor; regression: condition of A A^T up to 25, or one agent fails too
+    # PCA: eigenvalues fall by a constant factor; regression: condition of A A^T up to 25
     spread = float(rng.uniform(0.6, 0.9)) ** (np.arange(n) / 2)
     if kind != "pca":
         spread = np.logspace(0, -float(rng.uniform(0, 0.7)), n)
@@ -99,4 +100,6 @@ def _problem(kind: str, agents: int, different: bool, rng: np.random.Generator) 
     def gradient(X: Any, A: Any, B: Any) -> Any:
         return A @ (A.T @ X - B.T)
 
-    return destiny.problems.custom.problem(value, gradient, data=list(zip(data, targets, strict=True)), shape=(n, p))
+    return destiny.problems.custom.problem(
+        value, gradient, data=list(zip(data, targets, strict=True)), shape=(n, p)
+    )

@@ -173,7 +173,7 @@ def test_the_automatic_penalty_grows_where_it_does_not_hold(name, share, brink):
     assert np.linalg.norm(s.H) < 1e-6 * threshold
     if share < 1 or name != "pcal":  # its columns cannot grow, so it holds at the threshold
         assert s.doublings.max() >= 1
-        (said,) = method.remarks(s, np.arange(1))
+        (said,) = method.remarks(s, np.arange(1), True)
         assert "beta was too small" in said
 
 

@@ -341,7 +341,7 @@ class Drive:
         if mean.shape[0] == mean.shape[1]:
             self.compare_halves(moment, X)
         if finite and hasattr(self.algorithm, "remarks"):
-            notes += self.algorithm.remarks(moment.state, np.arange(problem.agents))
+            notes += self.algorithm.remarks(moment.state, np.arange(problem.agents), stop.converged)
         return Result(
             stop.reason, stop.converged, X, team.collect([part.X for part in moment.parts]),
             self.measures, self.history,

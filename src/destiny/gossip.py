@@ -114,8 +114,8 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
 def single(lowest: float = -1.0) -> Filter:
     """One round a step, for a network of which no more is known than the smallest eigenvalue of its W.
 
-    It is lazy enough to have no negative eigenvalue, (W + I) / 2 where nothing is known: products of different
-    matrices have complex eigenvalues, which momentum bears only near the positive axis.
+    It is lazy enough to have no negative eigenvalue, (W + I) / 2 where nothing is known: products of
+    different matrices have complex eigenvalues, which momentum bears only near the positive axis.
     """
     return Filter(1, min(0.0, lowest), 1.0, 0.0)
 

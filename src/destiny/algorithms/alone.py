@@ -42,9 +42,9 @@ class Alone(Tracking):
         """How far along -D."""
         return s.pace.eta
 
-    def remarks(self, s: TrackingState, ids: Array) -> list[str]:
+    def remarks(self, s: TrackingState, ids: Array, converged: bool) -> list[str]:
         """What `Tracking` says, but for the region R, which is DESTINY's."""
-        return super().remarks(replace(s, worst=np.zeros_like(s.worst)), ids)
+        return super().remarks(replace(s, worst=np.zeros_like(s.worst)), ids, converged)
 
     def settle(self, X: Array) -> Array:
         """Where a step ends: here, where it led to."""

@@ -21,8 +21,8 @@ SLOWEST = 1 - 2e-4  # a window cannot tell a larger lambda from 1
 class Mixing:
     """Probes that are mixed along with a method's own messages; every array ``(agents, ...)``.
 
-    In the first step of a window every agent sends fresh random numbers r and adds (W r - r), whose mean over the
-    network is zero, to its probe. Then the probe is mixed, step by step, and shrinks like lambda^t. Its
+    In the first step of a window every agent sends fresh random numbers r and adds W r - r, whose mean over
+    the network is zero, to its probe. Then the probe is mixed, step by step, and shrinks like lambda^t. Its
     energy, summed over blocks of steps that double in length, is averaged over the network during the next
     window; the ratio of two blocks tells lambda. Probes are never reset: slow modes add up over the windows.
     """
@@ -75,7 +75,7 @@ class Mixing:
 
 
 def _length(window: int) -> int:
-    return int(min(FIRST * 2**min(window, 10), LONGEST))
+    return int(min(FIRST * 2 ** min(window, 10), LONGEST))
 
 
 def estimate(energy: Array, window: int) -> Array:
@@ -85,7 +85,7 @@ def estimate(energy: Array, window: int) -> Array:
         early, late = energy[:, block], energy[:, block + 1]
         alive = early > ALIVE
         ratio = np.divide(late, early, out=np.zeros_like(late), where=alive)
-        # e_t = lambda^(2t) sums to q - q^2 over one block and q^2 - q^4 over the next, q = lambda^(2 * 2^block)
+        # lambda^(2t) sums to q - q^2 over one block and q^2 - q^4 over the next, q = lambda^(2 * 2^block)
         q = (np.sqrt(1 + 4 * ratio) - 1) / 2
         lambda_ = np.where(alive, np.minimum(q, 1.0) ** (0.5 / 2**block), lambda_)
     return np.minimum(lambda_, SLOWEST)[:, None, None]

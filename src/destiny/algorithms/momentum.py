@@ -10,7 +10,7 @@ import numpy as np
 from destiny.algorithms.about import About
 from destiny.algorithms.mixing import Mixing
 from destiny.algorithms.opening import check_gossip, eighth, eighth_root, require_finite
-from destiny.algorithms.tracking import residual
+from destiny.algorithms.tracking import residual, slow_network
 from destiny.directions import ANY_F, DIRECTIONS
 from destiny.errors import SettingsError, is_number, is_whole
 from destiny.gossip import Filter, centred, chebyshev, fitting, single, survey
@@ -27,6 +27,8 @@ GROWTH = 2.0  # of the disagreement from one window to the next: a sign of troub
 GROWTH_CHANGING = 5.0  # where links come and go it swings by itself
 RECOVER = 1.02  # how fast trust may exceed again what it was lost at, per window
 LARGE = 0.01  # disagreement from which on not shrinking is a sign of trouble, on a manifold of size 1
+UNEVEN = 30.0  # times the median agent's curvature: worth a word where a run did not converge
+CAUTIOUS = 0.3  # trust below which the same holds
 STIFF = 0.25  # of the curvature: less beta would not hold X near the manifold
 REACH = 0.5  # no step moves X further
 
@@ -137,11 +139,14 @@ class DestinyMomentum:
         return replace(known, rounds=known.filter.rounds)
 
     def _on_changing(self, network: ChangingTopology) -> DestinyMomentum:
-        for name, value in (("spectrum", self.spectrum), ("rounds", None if self.rounds in ("auto", 1) else self.rounds)):
+        for name, value in (
+            ("spectrum", self.spectrum),
+            ("rounds", None if self.rounds in ("auto", 1) else self.rounds),
+        ):
             if value is not None:
                 raise SettingsError(
-                    f"{name} must be left out on a network that changes from round to round, whose mixing matrix "
-                    f"has no one spectrum; found {value!r}: agents estimate how well it mixes by themselves"
+                    f"{name} must be left out on a network that changes from round to round, as no one "
+                    f"spectrum describes it; found {value!r}: agents estimate how well it mixes by themselves"
                 )
         return replace(self, lowest=network.lowest if self.lowest is None else self.lowest, rounds=1)
 
@@ -212,12 +217,11 @@ class DestinyMomentum:
         if (length > REACH).any():
             move *= np.where(length > REACH, REACH / np.where(length > 0, length, 1.0), 1.0)
         move += s.X
-        mixing, riders = s.mixing, () if self.spectrum else s.mixing.riders(agents.ids)
-        X, D, shared, uphill, age, *riders = self.filter(
-            agents, move, s.D, s.shared, s.uphill, s.age, *riders
-        )
+        mixing = s.mixing
+        riders = () if self.spectrum else mixing.riders(agents.ids)
+        X, D, shared, uphill, age, *mixed = self.filter(agents, move, s.D, s.shared, s.uphill, s.age, *riders)
         if riders:
-            mixing = mixing.update(*riders, agents.ids)
+            mixing = mixing.update(mixed[0], mixed[1], agents.ids)
         move -= X
         E = deviation(X)
         direction = DIRECTIONS[self.direction]
@@ -289,12 +293,26 @@ class DestinyMomentum:
             age=age, mu=np.where(apart, 0.0, s.mu),
         )  # fmt: skip
 
-    def remarks(self, s: MomentumState, ids: Array) -> list[str]:  # noqa: ARG002
-        """Sentences about the run that its numbers alone do not tell."""
-        if np.isfinite(s.shared).all() and (s.shared > 0).any():
+    def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:
+        """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
+        largest = float(s.curvature.max())
+        if not (np.isfinite(s.shared).all() and (s.shared > 0).any()):
+            return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
+        if converged:
             return []
-        L = float(s.curvature.max())
-        return [f"curvatures of {L:.0e} cannot be shared, their eighth power is no number: scale the data"]
+        notes = slow_network(self.spectrum[1] if self.spectrum else float(s.mixing.lambda_.max()))
+        if (ratio := largest / max(float(np.median(s.curvature)), np.finfo(np.float64).tiny)) > UNEVEN:
+            agent = ids[int(s.curvature.argmax())]
+            notes.append(
+                f"agent {agent} has {ratio:.1g} times the curvature of the median agent, which limits "
+                "everybody's step: give it a smaller weight, or divide its data over several agents"
+            )
+        if (trust := float(s.trust.min())) < CAUTIOUS:
+            notes.append(
+                f"agents drifted apart and cut their steps to {100 * trust:.0f} %: they see very different "
+                "things, or the network mixes worse than it seemed; more links help"
+            )
+        return notes
 
     def residual(self, s: MomentumState) -> Array:
         """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""

@@ -18,6 +18,7 @@ SAFE = 1 / 6  # the region R of Lemma 2.1: ||X^T X - I||_F <= 1/6
 PATIENCE = 10  # steps an agent watches forces cancel before it doubles beta; BB's own swings are shorter
 ESCAPE = 3  # steps it watches X move away outside R: there the rest of h falls faster than beta's part grows
 RESCUES = 4  # doublings of an escaping agent: if 16 times beta does not hold X, it is the network, not beta
+SLOW = 0.95  # lambda from which on a network is named as what was in the way: 360 rounds to average to 1e-8
 CANCELLED = 0.1  # forces cancel when what is left of them is below a tenth of the penalty's pull
 
 
@@ -78,8 +79,8 @@ class Tracking(Scheme):
         """X+ = W (X - eta D), D+ = W D + H(X+) - H(X): one round, DESTINY's form."""
         V = s.X - s.pace.eta * s.D
         if self.estimates:
-            X, WD, *riders = agents.mix(V, s.D, *s.mixing.riders(agents.ids))
-            s = self.adapt(s, s.mixing.update(*riders, agents.ids))
+            X, WD, probe, energy = agents.mix(V, s.D, *s.mixing.riders(agents.ids))
+            s = self.adapt(s, s.mixing.update(probe, energy, agents.ids))
         else:
             X, WD = agents.mix(V, s.D)
         E = deviation(X)
@@ -101,7 +102,9 @@ class Tracking(Scheme):
             return replace(s, mixing=mixing)
         limit = network_limit(self.step_size, mixing.lambda_, self.averaged)
         known = np.isfinite(limit) & np.isfinite(s.pace.limit) & (s.pace.limit > 0)
-        bound = np.where(known, s.pace.bound * np.divide(limit, s.pace.limit, where=known, out=np.ones_like(limit)), limit)
+        bound = np.where(
+            known, s.pace.bound * np.divide(limit, s.pace.limit, where=known, out=np.ones_like(limit)), limit
+        )
         return replace(s, mixing=mixing, pace=replace(s.pace, limit=limit, bound=bound))
 
     def arrive(
@@ -145,9 +148,9 @@ class Tracking(Scheme):
         """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
         return residual(s)
 
-    def remarks(self, s: TrackingState, ids: Array) -> list[str]:
-        """Sentences about the run that its numbers alone do not tell."""
-        told = []
+    def remarks(self, s: TrackingState, ids: Array, converged: bool) -> list[str]:
+        """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
+        told = [] if converged else slow_network(float(s.mixing.lambda_.max()))
         if (count := int(s.doublings.sum())) > 0:
             told.append(
                 f"beta was too small to hold X^T X = I: {int((s.doublings > 0).sum())} of {len(ids)} agents "
@@ -159,6 +162,17 @@ class Tracking(Scheme):
                 f"method is known to be safe, for a while (largest value {worst:.2g})"
             )
         return told
+
+
+def slow_network(lambda_: float) -> list[str]:
+    """What to say of a network that mixes slowly, if a run on it did not converge."""
+    if lambda_ < SLOW:
+        return []
+    rounds = int(np.log(1e-8) / np.log(lambda_))
+    return [
+        f"the network mixes slowly, lambda {lambda_:.4f}: {rounds} rounds to average to 1e-8, and a run "
+        "takes several times that; more links help"
+    ]
 
 
 def residual(s: Any) -> Array:

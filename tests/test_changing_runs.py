@@ -1,0 +1,113 @@
+"""Runs on networks whose links fail, take turns or get worse: no run freezes, and a result says what was in the way."""
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny import networks
+from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.algorithms.mixing import Mixing
+from destiny.errors import SettingsError
+
+PROBLEM = destiny.problems.pca.synthetic(n=15, m=240, p=2, xi=0.7, agents=6, seed=90701)
+
+
+def contraction(network, start, rounds):
+    """What a round leaves of a disagreement, by products of the matrices themselves."""
+    Y = np.random.default_rng(0).standard_normal((network.agents, 8))
+    total = 0.0
+    for k in range(start, start + rounds):
+        Y = network.at(k) @ Y
+        Y -= Y.mean(axis=0)
+        size = np.linalg.norm(Y)
+        Y /= size
+        total += np.log(size) if k >= start + rounds // 3 else 0.0
+    return np.exp(total / (rounds - rounds // 3))
+
+
+def estimates(network, steps):
+    """lambda as the agents estimate it, after each step."""
+    ids = np.arange(network.agents)
+    mixing = Mixing.start(len(ids), np.full((len(ids), 1, 1), 0.5))
+    for k in range(steps):
+        probe, energy = mixing.riders(ids)
+        mixing = mixing.update(network.at(k) @ probe, network.at(k) @ energy, ids)
+        yield mixing.lambda_
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        networks.ring(6),
+        networks.star(9),
+        networks.link_loss(networks.path(8), 0.5, seed=1),
+        networks.matchings(networks.ring(10), seed=2),
+        networks.periodic([networks.ring(8), networks.complete(8)]),
+    ],
+    ids=lambda network: network.name,
+)
+def test_agents_estimate_how_well_a_network_mixes(network):
+    *_, lambda_ = estimates(network, 1100)
+    gap = 1 - contraction(network, 500, 900)
+    assert ((1 - lambda_ > gap / 2) & (1 - lambda_ < 2 * gap)).all()
+
+
+def test_a_network_that_gets_worse_is_noticed():
+    network = networks.sequence([networks.complete(10)] * 200 + [networks.ring(10)])
+    seen = list(estimates(network, 1500))
+    assert seen[190].max() < 0.3
+    assert abs(seen[-1] - networks.ring(10).lambda_).max() < 0.05
+
+
+@pytest.mark.parametrize("algorithm", [None, Destiny()], ids=["default", "destiny"])
+def test_links_that_fail_do_not_freeze_a_run(algorithm):
+    """With this seed the opening rounds see no change at all at some agents: lambda seems to be 1."""
+    lossy = networks.link_loss(networks.path(6), prob=0.5, seed=90712)
+    result = destiny.solve(PROBLEM, lossy, algorithm, seed=90700, rounds=3000)
+    assert result.converged, result
+
+
+def test_worse_after_the_opening_rounds():
+    network = networks.sequence([networks.complete(6), networks.path(6)])
+    result = destiny.solve(PROBLEM, network, seed=0, rounds=2500)
+    assert result.converged, result
+
+
+@pytest.mark.parametrize("options", [{"spectrum": (-0.3, 0.9)}, {"rounds": 3}], ids=str)
+def test_one_spectrum_cannot_describe_a_network_that_changes(options):
+    network = networks.periodic([networks.ring(6), networks.complete(6)])
+    with pytest.raises(SettingsError, match="must be left out on a network that changes"):
+        destiny.solve(PROBLEM, network, DestinyMomentum(**options))
+
+
+def test_agents_that_hear_nobody_do_not_raise_the_penalty():
+    """A caterpillar whose agents talk in pairs: in most rounds a leaf hears nobody, and so disagrees with nobody."""
+    d = 33
+    edges = [(k, k + 1) for k in range(21)] + [(2 * k, 22 + k) for k in range(11)]
+    network = networks.matchings(networks.from_edges(edges, d), seed=0)
+    problem = destiny.problems.pca.synthetic(n=8, m=8 * d, p=2, xi=0.7, agents=d, seed=0)
+    moments = destiny.iterate(problem, network, Destiny(), seed=0)
+    first = next(moments).state.beta.max()
+    for _ in range(1200):
+        moment = next(moments)
+    assert moment.state.beta.max() <= 16 * first
+    assert moment.state.violation.max() < 0.5
+    moments.close()
+
+
+def test_an_agent_that_heard_nobody_in_the_opening_is_careful():
+    lonely = networks.from_edges([(0, 1)], 3, connected=False)
+    network = networks.sequence([lonely] * 40 + [networks.path(3)])
+    problem = destiny.problems.pca.synthetic(n=6, m=30, p=1, xi=0.7, agents=3, seed=0)
+    state = next(destiny.iterate(problem, network)).state
+    assert state.pace[2] < 0.05
+
+
+def test_a_result_says_what_stood_in_the_way():
+    rng = np.random.default_rng(0)
+    data = [rng.standard_normal((8, 20)) * (100 if agent == 3 else 1) for agent in range(12)]
+    result = destiny.solve(destiny.problems.PCA(data, 2), networks.path(12), rounds=200)
+    assert not result.converged
+    assert any("mixes slowly, lambda 0.97" in note for note in result.notes)
+    assert any("agent 3 has" in note and "times the curvature" in note for note in result.notes)
+    assert not destiny.solve(PROBLEM, networks.complete(6)).notes
