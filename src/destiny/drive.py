@@ -15,9 +15,9 @@ import numpy as np
 
 from destiny import checkpoint as checkpoints
 from destiny import metrics
-from destiny.engines.base import Engine, Team
+from destiny.engines.base import Engine, Team, Traffic
 from destiny.errors import MismatchError, SettingsError, is_whole
-from destiny.history import History
+from destiny.history import COLUMNS, UNCOUNTED, History
 from destiny.interrupt import Interrupt
 from destiny.result import Result
 from destiny.stiefel import norm, polar, transpose
@@ -34,11 +34,20 @@ class Moment:
     """A run after some step. The state is put together only when it is looked at."""
 
     step: int
-    round: int
-    scalars: int
+    traffic: Traffic
     seconds: float
     parts: list[Any]
     team: Team
+
+    @property
+    def round(self) -> int:
+        """Rounds of communication so far."""
+        return self.traffic.rounds
+
+    @property
+    def scalars(self) -> int:
+        """float64 numbers sent over all links so far."""
+        return self.traffic.scalars
 
     @cached_property
     def state(self) -> Any:
@@ -185,7 +194,7 @@ class Drive:
         if saved is None:
             return
         values, rows = saved.arrays["values"], saved.arrays["history"]
-        if rows.ndim != 2 or rows.shape[1] != len(self.history.columns):
+        if rows.ndim != 2 or rows.shape[1] not in (len(COLUMNS), UNCOUNTED):
             raise saved.refuse("is damaged: its history has other columns")
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
@@ -199,6 +208,10 @@ class Drive:
         self.history = History.from_array(saved.arrays["history"])
         self.agreement.asked, self.agreement.agreed = saved.facts["asked"], saved.facts["agreed"]
         self.cost = saved.facts["cost"]
+        if "gradients" not in saved.facts:
+            self.notes.append(
+                f"gradients are counted from step {moment.step} on: the checkpoint before has no count"
+            )
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
@@ -207,7 +220,7 @@ class Drive:
         self.measures = metrics.Measures(**moment.team.told(measured.as_dict()))
         self.history.add(
             step=moment.step, round=moment.round, scalars=moment.scalars, seconds=moment.seconds,
-            **self.measures.as_dict(),
+            **self.measures.as_dict(), **moment.traffic.evaluations(),
         )  # fmt: skip
         self.measuring += time.perf_counter() - clock
         return self.measures
@@ -236,7 +249,7 @@ class Drive:
         if self.agreement.asked is not None:
             arrays["flood"] = moment.team.gather([moment.team.flood])
         facts = {
-            "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
+            "step": moment.step, **moment.traffic.facts(), "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
             **self.identity(),
         }  # fmt: skip
@@ -289,7 +302,7 @@ class Drive:
             stop.reason, stop.converged, X, team.collect([part.X for part in moment.parts]),
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
-            axes, notes, self.signal, self.measuring, team.own(moment.parts),
+            axes, notes, self.signal, self.measuring, team.own(moment.parts), **moment.traffic.evaluations(),
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from destiny import metrics
 from destiny.algorithms import DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
-from destiny.engines.base import Deaf, Engine, Team
+from destiny.engines.base import Deaf, Engine, Team, Traffic
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt
 from destiny.misfits import require_fit
@@ -73,7 +73,7 @@ def _moments(
         else:
             step, seconds, parts = _restore(resume, algorithm, team, X)
         while True:
-            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team)
+            yield Moment(step, replace(team.traffic), seconds, parts, team)
             clock = time.perf_counter()
             parts = team.each(algorithm.step, parts)
             seconds += time.perf_counter() - clock
@@ -137,7 +137,7 @@ def _restore(
         checkpoints.unflatten(template, saved.of(ids))
         for template, ids in zip(templates, team.hosts, strict=True)
     ]
-    team.rewind(saved.facts["round"], saved.facts["scalars"])
+    team.rewind(Traffic.from_facts(saved.facts))
     if "flood" in saved.arrays:
         team.set_flood(team.split(saved.arrays["flood"]))
     return saved.facts["step"], saved.facts["seconds"], parts

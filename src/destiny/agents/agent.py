@@ -231,7 +231,7 @@ class Agent:
             arrays["array/flood"] = moment.team.flood
         arrays |= {f"state/{k}": v for k, v in checkpoints.flatten(moment.parts[0]).items()}
         facts = {
-            "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
+            "step": moment.step, **moment.traffic.facts(), "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
             "degrees": {n.name: n.degree for n in self.hub.neighbours},
         }  # fmt: skip

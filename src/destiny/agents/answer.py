@@ -43,6 +43,8 @@ class Outcome:
         Numbers this agent has sent.
     averaging : int
         Rounds of averaging after the last step.
+    gradients : int or None
+        Gradients of its own f_i this agent evaluated up to the last step; None in files that do not say.
     closed : bool
         Whether all neighbours have their answers too.
     """
@@ -63,6 +65,7 @@ class Outcome:
     seconds: float
     averaging: int
     closed: bool = False
+    gradients: int | None = None
 
     def __str__(self) -> str:
         told = [
@@ -139,7 +142,7 @@ def find(
     seconds: float,
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
-    rounds = agents.traffic.rounds
+    rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
     agents.flood = None
     (mean,) = average(agents, network, X)
     answer = polar(mean)
@@ -156,5 +159,5 @@ def find(
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds,
+        averaging=agents.traffic.rounds - rounds, gradients=gradients,
     )  # fmt: skip
