@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from destiny.types import Algorithm, Array, Problem, Topology
 
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
 KNOWN = (*ALIKE, Seconds)
+logger = logging.getLogger(__name__)
 ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
@@ -223,6 +225,7 @@ class Drive:
             **self.measures.as_dict(), **moment.traffic.evaluations(),
         )  # fmt: skip
         self.measuring += time.perf_counter() - clock
+        logger.debug("step %d, round %d: %s", moment.step, moment.round, self.measures)
         return self.measures
 
     def facts(self) -> dict[str, Any]:
@@ -255,6 +258,8 @@ class Drive:
         }  # fmt: skip
         state = checkpoints.flatten(moment.team.own(moment.parts))
         moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))
+        if moment.team.leader:
+            logger.info("checkpoint of step %d written to %s", moment.step, self.folder)
 
     def claim(self) -> None:
         """Refuse a checkpoint folder that cannot be used, or that another run would lose."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from destiny.result import Result
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
+
+logger = logging.getLogger(__name__)
 
 
 def iterate(
@@ -174,6 +177,13 @@ class Run:
     def go(self) -> Result:
         """Run to the end."""
         drive, saved = self.drive, self.saved
+        if self.engine.leader:
+            n, p = self.problem.shape
+            where, agents = type(self.engine).__name__, self.problem.agents
+            logger.info("%s: start, %d agents, X %d x %d, engine %s", self.label, agents, n, p, where)
+            logger.debug("%s: settings %s", self.label, drive.settings)
+            if saved is not None:
+                logger.info("%s: resumed from step %d, %s", self.label, saved.facts["step"], saved.path)
         moments = _moments(
             self.problem, self.network, self.algorithm, drive.X, self.engine, saved, drive.facts()
         )
@@ -187,7 +197,10 @@ class Run:
                     stop = drive.look(moment, saved, interrupt)
                     bar.update(moment.round, drive.measures)
                     if stop is not None:
-                        return drive.result(moment, stop, self.problem)
+                        result = drive.result(moment, stop, self.problem)
+                        if moment.team.leader:
+                            logger.info("%s: end after %d rounds: %s", self.label, result.rounds, stop.reason)
+                        return result
         finally:
             if bar is not None:
                 bar.close()

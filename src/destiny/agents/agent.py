@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from destiny.stiefel import random_point, violation
 from destiny.stopping import Progress, Rounds, Stop
 from destiny.types import Array
 
+logger = logging.getLogger(__name__)
 RATE = 1.0  # seconds over which rates are told
 COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
@@ -236,6 +238,7 @@ class Agent:
             "degrees": {n.name: n.degree for n in self.hub.neighbours},
         }  # fmt: skip
         self.kept.write(arrays, facts, self.sent)
+        logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
         self.hub.mark = self.kept.mark
 
     def leave(self, outcome: Outcome) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections import Counter
@@ -10,7 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+logger = logging.getLogger(__name__)
 MINUTE = 60.0
+TROUBLES = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped")
 MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
 
 
@@ -71,6 +74,8 @@ class Journal:
         entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "agent": self.agent}
         entry |= {"event": event, **facts}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
+        level = logging.WARNING if event in TROUBLES else logging.INFO
+        logger.log(level, "%s: %s", self.agent, json.dumps({"event": event, **facts}))
         if self.file is not None:
             try:
                 self.file.write(json.dumps(entry).encode() + b"\n")

@@ -96,7 +96,9 @@ class DestinyMomentum:
     spectrum: tuple[float, float] | None = None
     gossip: int = 20
     kind = "destiny-momentum"
-    about = About("Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, rounds="rounds")
+    about = About(
+        "Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, numbers=3, rounds="rounds"
+    )
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
