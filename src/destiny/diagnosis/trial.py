@@ -26,7 +26,7 @@ from destiny.types import Array, Problem, Topology
 STEPS = 500  # of a trial
 EVERY = 5  # steps between two measurements
 SECONDS = 20.0  # of processor time, after which a trial ends early: large problems only
-# The next three were chosen on half of the runs in docs/when-it-does-not-converge.md and checked on the rest.
+# The next three were chosen on real tables and checked on other runs: benchmarks/predictions.py.
 WINDOWS = (1 / 3, 1 / 2, 2 / 3)  # where the fits of the rate begin, as shares of the trial
 AGREE = 1.5  # the largest over the smallest of the fitted rounds, up to which they are believed
 PROGRESS = 0.4  # of the way to the tolerance, on a log scale, that a trial must have come
@@ -60,6 +60,10 @@ class Trial:
         """Rounds after which it was first below a tolerance."""
         below = np.flatnonzero(self.worst <= tolerance)
         return int(self.rounds[below[0]]) if len(below) else None
+
+    def before(self, tolerance: float) -> int:
+        """Rounds at the measurement before that."""
+        return int(self.rounds[max(0, int(np.argmax(self.worst <= tolerance)) - 1)])
 
     def extrapolated(self, tolerance: float) -> int | None:
         """Rounds to a tolerance at the rate of its last steps, or None where that is not a steady one."""
@@ -139,7 +143,8 @@ def judged(trial: Trial, theory: Prediction, tolerance: float) -> Prediction:
     a_step = f"{trial.per_step} rounds a step" if trial.per_step > 1 else "one round a step"
     if (rounds := trial.reached(tolerance)) is not None:
         why = f"measured: it converged when tried; {a_step}"
-        return replace(theory, rounds=rounds, low=rounds, high=rounds, why=why, outlook="fine")
+        low = trial.before(tolerance)
+        return replace(theory, rounds=rounds, low=low, high=rounds, why=why, outlook="fine")
     if trial.diverged:
         return Prediction.failure(f"it diverged when tried: {trial.end}")
     if theory.outlook == "hopeless":
