@@ -123,7 +123,8 @@ class Trials:
         network = self.network if network is None else network
         key = (repr(method), id(network), again)
         if key not in self.known:
-            other = np.broadcast_to(random_point(*self.start.shape[1:], OTHER), self.start.shape)
+            _, n, p = self.start.shape
+            other = np.broadcast_to(random_point(n, p, OTHER), self.start.shape)
             self.known[key] = network, self._run(method, network, other if again else self.start)
         return self.known[key][1]
 
