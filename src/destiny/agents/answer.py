@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny import output
+from destiny import output, square
 from destiny.drive import rayleigh_ritz
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
@@ -47,6 +47,8 @@ class Outcome:
         Gradients of its own f_i this agent evaluated up to the last step; None in files that do not say.
     closed : bool
         Whether all neighbours have their answers too.
+    notes : list of str
+        Remarks on the run worth knowing.
     """
 
     reason: str
@@ -66,6 +68,7 @@ class Outcome:
     averaging: int
     closed: bool = False
     gradients: int | None = None
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         told = [
@@ -77,7 +80,7 @@ class Outcome:
         ]
         if self.explained is not None:
             told.append(f"  explained variance {100 * self.explained:.6f} %")
-        return "\n".join(told)
+        return "\n".join(told + [f"  note: {note}" for note in self.notes])
 
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
@@ -132,6 +135,28 @@ def _change(new: Array, old: Array) -> Array:
     return np.asarray(np.abs(new - old).max(axis=rest) / np.maximum(np.abs(new).max(axis=rest), 1e-300))
 
 
+@dataclass(frozen=True)
+class Own:
+    """What one agent can observe: its own objective."""
+
+    agents: HostedAgents
+
+    def gradient(self, X: Array) -> Array:
+        """Gradient of f_i at X ``(n, p)``."""
+        return np.asarray(self.agents.gradient(X[None])[0])
+
+    def value(self, X: Array) -> float:
+        """f_i(X)."""
+        return float(self.agents.value(X[None])[0])
+
+
+def remarks(agents: HostedAgents, X: Array) -> list[str]:
+    """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X]):
+        return []
+    return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
+
+
 def find(
     agents: HostedAgents,
     network: Topology,
@@ -160,4 +185,5 @@ def find(
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
         averaging=agents.traffic.rounds - rounds, gradients=gradients,
+        notes=remarks(agents, answer[0]),
     )  # fmt: skip
