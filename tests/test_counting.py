@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import npz, output
+from destiny import npz, output, reproduce
 from destiny.algorithms import KINDS, DeEPCA, Destiny, DestinyMomentum
 from destiny.engines import Local
 from destiny.history import COLUMNS, UNCOUNTED
@@ -95,7 +95,13 @@ def test_compare_history_summary_and_report_have_the_count(tmp_path):
         for name in ("gradients", "minibatches", "values"):
             del entry[name]
     (tmp_path / "summary.json").write_text(json.dumps(summary))
-    assert "gradients" in str(report_table(read(tmp_path)))
+    file = tmp_path / "deepca" / "history.csv"
+    lines = [line.split(",")[:UNCOUNTED] for line in file.read_text().splitlines()]
+    file.write_text("\n".join(map(",".join, lines)) + "\n")
+    old = read(tmp_path)
+    assert all(run.history is not None for run in old.runs)
+    assert "gradients" in str(report_table(old))
+    assert len(reproduce._history(tmp_path, "deepca")) == len(power.history)
 
 
 def solve(folder, rounds, resume=False):
