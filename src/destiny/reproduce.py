@@ -169,11 +169,11 @@ def _history(folder: Path, label: str) -> History:
     except DestinyError as error:
         raise DestinyError(f"{error}; delete {folder} and give the same command again") from error
     entries = {entry["label"]: entry for entry in _json(folder / "summary.json")}
-    expected = COLUMNS[:UNCOUNTED]  # older runs have no more
-    whole = history.columns[:UNCOUNTED] == expected and len(history) > 0
+    least = COLUMNS[:UNCOUNTED]  # older runs have no more
+    whole = history.columns[:UNCOUNTED] == least and len(history) > 0
     if not whole or history["round"][-1] != entries[label]["rounds"]:
         raise DestinyError(
-            f"{folder / label / 'history.csv'} must hold the whole run, in the columns {', '.join(expected)}; "
+            f"{folder / label / 'history.csv'} must hold the whole run, in the columns {', '.join(least)}; "
             f"found less; delete {folder} and give the same command again"
         )
     return history
