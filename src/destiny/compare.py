@@ -35,7 +35,7 @@ MEASURES: dict[str, Column] = {
     "feasi-\nbility": lambda r: r.measures.feasibility,
 }
 COUNT = "{:.0f}"
-SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "sec-\nonds": "{:.3g}"}
+SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "sec-\nonds": "{:.2f}"}
 SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT}
 NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
