@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from destiny.agents.wire import sanitise
 
 logger = logging.getLogger(__name__)
 MINUTE = 60.0
-TROUBLES = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped")
+TROUBLES = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped", "certificates")
 MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
 MOST_EACH = 20  # lines a minute on one neighbour, of each event
 LINE = 1000  # letters of a sentence
@@ -38,7 +40,7 @@ class Journal:
 
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
-        self.file = None if path is None else path.open("ab", buffering=0)
+        self.file = None if path is None else _open(path)
         self.since = time.monotonic()
         self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbour; "" for strangers
         self.recent: list[dict[str, Any]] = []
@@ -122,6 +124,14 @@ class Journal:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+def _open(path: Path) -> FileIO:
+    """Append to a file that its owner alone may read."""
+    file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+    if path.is_file():  # one of an earlier version may have had another mode
+        path.chmod(0o600)
+    return file
 
 
 def _most(neighbour: str) -> int:
