@@ -117,7 +117,7 @@ def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[Ar
         heard = max(1, flooding_time(network, agents.traffic.rounds))
         before, agents.flood = arrays, change
         arrays = agents.mix(*arrays, rounds=heard)
-        change = np.max([_change(a, b) for a, b in zip(arrays, before, strict=True)], axis=0)
+        change = np.stack([_change(a, b) for a, b in zip(arrays, before, strict=True)]).max(axis=0)
         done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
         if done or agents.traffic.rounds - start >= MOST:
             return arrays

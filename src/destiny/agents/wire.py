@@ -21,6 +21,7 @@ from destiny.types import Array
 HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, nothing, round, mark, length
 MAGIC, PROTOCOL = b"DSTY", 1
 WORDS = 8192  # bytes of JSON at most; a HELLO with all settings of a run takes about 1000
+LEVELS = 16  # of nested JSON at most; a HELLO has four. How many a parser bears depends on the Python
 REASON = 500  # letters of a reason that are passed on
 
 
@@ -128,7 +129,17 @@ def parse(raw: bytes | memoryview) -> dict[str, Any]:
         raise Refused(f"sent words that are no JSON ({type(error).__name__})") from error
     if not isinstance(table, dict):
         raise Refused(f"sent JSON that is no table but {type(table).__name__}")
+    if _deeper(table, LEVELS):
+        raise Refused(f"sent words that are no JSON of at most {LEVELS} levels")
     return table
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether tables and lists are nested in more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
 
 
 def reason(raw: bytes | memoryview) -> str:
