@@ -1,7 +1,7 @@
 """Write the exact versions of the development environment.
 
     python tools/constraints.py python3.11 python3.12 python3.13     constraints.txt: the newest of today
-    python tools/constraints.py --oldest python3.11                  constraints-oldest.txt: the oldest allowed
+    python tools/constraints.py --oldest python3.11                  constraints-oldest.txt: the oldest
 
 Every Python named resolves the requirements of pyproject.toml in an empty environment; nothing is installed.
 A version that differs between Pythons is written with a marker. The first Python's versions also hold for
@@ -26,8 +26,9 @@ OURS = "destiny-stiefel"
 NO_BOUNDS = {"torch", "docs", "dev"}  # extras whose lower bounds are not held: PyTorch and the tools
 BOUND = re.compile(r"([A-Za-z0-9._-]+)\s*>=\s*([0-9.]+)")
 HEAD = """\
-# {what}, made by
+# {what}, resolved on Linux with Python {pythons} by
 #     {command}
+# Other Pythons and systems have not been tried; there the lines of the nearest Python hold.
 """
 
 Version = tuple[int, int]
@@ -42,7 +43,7 @@ def lower_bounds(project: Path = ROOT / "pyproject.toml") -> dict[str, str]:
 
 
 def resolve(python: str, requirements: Iterable[str]) -> tuple[Version, dict[str, str]]:
-    """This Python's version, and the version of each package that pip would install into an empty environment."""
+    """This Python's version, and the packages with versions that pip would install into an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
         report, own = Path(folder) / "report.json", Path(folder) / "venv" / "bin" / "python"
         subprocess.run([python, "-m", "venv", own.parent.parent], check=True)
@@ -60,31 +61,34 @@ def resolve(python: str, requirements: Iterable[str]) -> tuple[Version, dict[str
 
 def lines(by_python: Mapping[Version, Mapping[str, str]]) -> Iterator[str]:
     """One line per package and version, with a marker where the version depends on the Python."""
-    pythons = sorted(by_python)
     for name in sorted({name for versions in by_python.values() for name in versions}):
-        with_it = [python for python in pythons if name in by_python[python]]
-        runs = [(version, list(group)) for version, group in itertools.groupby(with_it, lambda p: by_python[p][name])]
-        starts = [group[0] for _, group in runs]
-        for i, (version, _) in enumerate(runs):
-            marker = [f'python_version >= "{starts[i][0]}.{starts[i][1]}"'] if i else []
-            if i + 1 < len(runs):
-                marker.append(f'python_version < "{starts[i + 1][0]}.{starts[i + 1][1]}"')
-            yield f"{name}=={version}" + (f" ; {' and '.join(marker)}" if marker else "")
+        starts: dict[str, Version] = {}  # of each version: the first Python that has it
+        for python in sorted(by_python):
+            if name in by_python[python]:
+                starts.setdefault(by_python[python][name], python)
+        bounds = [None, *list(starts.values())[1:], None]
+        for version, first, after in zip(starts, bounds, bounds[1:], strict=False):
+            sides = [(">=", first), ("<", after)]
+            marker = " and ".join(f'python_version {op} "{p[0]}.{p[1]}"' for op, p in sides if p)
+            yield f"{name}=={version}" + (f" ; {marker}" if marker else "")
 
 
 def main() -> None:
     """Resolve for every Python named and write the file."""
     parser = argparse.ArgumentParser(description="Write the exact versions of the development environment.")
-    parser.add_argument("--oldest", action="store_true", help="the lowest versions that pyproject.toml allows")
+    parser.add_argument(
+        "--oldest", action="store_true", help="the lowest versions that pyproject.toml allows"
+    )
     parser.add_argument("python", nargs="+", help="an interpreter, such as python3.11")
     args = parser.parse_args()
     bounds = [f"{name}=={version}" for name, version in lower_bounds().items()] if args.oldest else []
     found = dict(resolve(python, [*REQUIREMENTS, *bounds]) for python in args.python)
-    pythons = ", ".join(f"{major}.{minor}" for major, minor in sorted(found))
-    what = "The oldest versions pyproject.toml allows" if args.oldest else "The development environment"
-    command = "python tools/constraints.py" + (" --oldest" if args.oldest else "")
     path = ROOT / ("constraints-oldest.txt" if args.oldest else "constraints.txt")
-    head = HEAD.format(what=f"{what}, resolved on Python {pythons}", command=f"{command} PYTHON ...")
+    head = HEAD.format(
+        what="The oldest versions pyproject.toml allows" if args.oldest else "The development environment",
+        pythons=", ".join(f"{major}.{minor}" for major, minor in sorted(found)),
+        command=f"python tools/constraints.py {'--oldest ' if args.oldest else ''}PYTHON ...",
+    )
     path.write_text(head + "".join(f"{line}\n" for line in lines(found)), encoding="utf-8")
 
 

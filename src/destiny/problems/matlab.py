@@ -15,6 +15,6 @@ SPARSE: dict[str, Any] = (
 
 
 def load_mat(path: Path) -> dict[str, Any]:
-    """The variables of a MATLAB file by name. A sparse one is a SciPy sparse array or matrix: use neither * nor **."""
+    """The variables of a MATLAB file by name. Sparse ones are SciPy's sparse arrays or matrices."""
     variables: dict[str, Any] = scipy.io.loadmat(path, **SPARSE)
     return {name: value for name, value in variables.items() if not name.startswith("__")}
