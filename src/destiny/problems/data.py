@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import scipy.io
 import scipy.sparse
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
-from destiny.problems.matlab import load_mat
 from destiny.problems.silos import Source
 from destiny.problems.text import load_csv
 
@@ -143,7 +143,8 @@ def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
 
 
 def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
-    variables = load_mat(file)
+    content = scipy.io.loadmat(file, spmatrix=False)
+    variables = {name: value for name, value in content.items() if not name.startswith("__")}
     matrices = [name for name, value in variables.items() if value.ndim == 2 and value.dtype.kind in "biuf"]
     found = variables[_choose(file, matrices if key is None else list(variables), key)]
     return _dense(file, found) if scipy.sparse.issparse(found) else np.asarray(found)
