@@ -1,3 +1,5 @@
+import signal
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,42 @@ def small_problem(kind: str, agents: int = 6, seed: int = 0):
         return destiny.problems.olsr.from_data(C, D, agents=agents)
     B = np.random.default_rng(seed).laplace(size=(12, 90)) / 4
     return destiny.problems.sdl.from_data(B, p=3, agents=agents)
+
+
+def procrustes(agents: int, n: int = 4, sign: int = -1, seed: int = 0):
+    """Square OLSR whose answer has the determinant ``sign``, and that answer in closed form."""
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    Q[:, 0] *= sign * np.linalg.det(Q)
+    C = [rng.standard_normal((n, 8)) for _ in range(agents)]
+    D = [Q.T @ c + 0.05 * rng.standard_normal((n, 8)) for c in C]
+    best = destiny.stiefel.polar(sum(c @ t.T for c, t in zip(C, D, strict=True)))
+    return destiny.problems.OLSR(C, D), best
+
+
+class Handler:
+    """A user's signal handler that goes on; ``received`` are the signals it was called with."""
+
+    def __init__(self):
+        self.received = []
+
+    def __call__(self, number, frame):
+        self.received.append(number)
+
+
+@pytest.fixture
+def handler():
+    """Install a user's handler of a signal for the length of a test."""
+    before = {}
+
+    def install(number):
+        mine = Handler()
+        before.setdefault(number, signal.signal(number, mine))
+        return mine
+
+    yield install
+    for number, old in before.items():
+        signal.signal(number, old)
 
 
 KINDS = ("pca", "olsr", "sdl")

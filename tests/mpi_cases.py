@@ -16,7 +16,7 @@ import destiny
 from destiny.checkpoint import flatten
 from destiny.engines.placement import deal
 from destiny.types import Agents, Array
-from tests.conftest import small_problem
+from tests.conftest import procrustes, small_problem
 
 AGENTS = 11  # more than 8, from where NumPy adds numbers in another order; not divisible by 2, 3 or 4
 
@@ -95,6 +95,7 @@ def cases() -> dict[str, tuple]:
         "agree": (pca, fixed, None, {"rounds": 900, "decentralised": True, "tolerance": 1e-4, "every": 0}),
         "other state": (pca, ring, Drift(), short),
         "one entry": ([Scalar(i) for i in range(AGENTS)], ring, None, {"start": np.ones((1, 1)), **short}),
+        "square": (procrustes(AGENTS)[0], fixed, None, {"rounds": 300, "seconds": 600.0, "tolerance": 1e-5}),
         "diverges": (pca, ring, destiny.Destiny(1e9, destiny.steps.Constant(10.0)), short),
         "own starts": (pca, ring, None, {"start": starts(), **short}),
         "rules": (pca, ring, destiny.Destiny(), {"rules": [AtStep(17)], "seconds": 600.0, **short}),

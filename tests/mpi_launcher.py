@@ -39,7 +39,8 @@ class Environment:
     def environ(self, **more: str) -> dict[str, str]:
         """As on a cluster: one BLAS thread; nothing of a launcher this test may run under."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PMI", "OMPI", "SLURM"))}
-        return {**kept, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **self.variables, **more}
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])  # this tree, wherever it was installed from
+        return {**kept, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path, **self.variables, **more}
 
     def command(self, ranks: int, *words: object) -> list[str]:
         """mpiexec and what it starts."""

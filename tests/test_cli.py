@@ -483,7 +483,7 @@ def test_equal_files_give_equal_bits_on_any_number_of_threads(run, tmp_path):
 
 
 DATA = [
-    "A.npy", "fortran.npy", "A.npz", "several.npz:A", "A.mat", "A.mat:A", "A.csv", "header.csv",
+    "A.npy", "fortran.npy", "A.npz", "several.npz:A", "A.mat", "A.mat:A", "A.csv",
     "silo-{agent}.npy", "silo-{agent}.npz", "silo-{agent}.mat", "silo-{agent}.csv", "silo-{agent}.mat:S",
 ]  # fmt: skip
 
@@ -493,6 +493,12 @@ def test_every_format_of_data_gives_the_same_run(run, tmp_path, name):
     assert run(problem={"data": name}, stop={"rounds": 20}).code == 0
     silos, targets = shares_of("pca")
     expected = algorithm_1("pca", silos, targets, metropolis(EDGES), start_point(), 3.0, 0.03, 20)
+    np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
+
+
+def test_a_header_may_name_samples(run, tmp_path):
+    assert run(problem={"data": "header.csv", "samples": "columns"}, stop={"rounds": 20}).code == 0
+    expected = algorithm_1("pca", *shares_of("pca"), metropolis(EDGES), start_point(), 3.0, 0.03, 20)
     np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
 
 

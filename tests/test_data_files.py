@@ -107,7 +107,7 @@ def test_sparse_mat_is_made_dense(tmp_path, monkeypatch, convert):
 def test_csv_with_and_without_header(tmp_path, text):
     path = tmp_path / "table.csv"
     path.write_bytes(text.encode("utf-8"))
-    np.testing.assert_array_equal(data.load(path), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(data.load(path, samples="columns"), [[1, 2], [3, 4]])
 
 
 def test_csv_of_one_line_or_one_column_is_still_a_matrix(tmp_path):
@@ -115,7 +115,7 @@ def test_csv_of_one_line_or_one_column_is_still_a_matrix(tmp_path):
     path.write_text("1,2,3\n")
     assert data.load(path).shape == (1, 3)
     path.write_text("x\n1\n2\n3\n")
-    assert data.load(path).shape == (3, 1)
+    assert data.load(path, samples="columns").shape == (3, 1)
 
 
 # When it is read
@@ -259,7 +259,7 @@ def test_new_matlab_files_are_named(tmp_path):
         ("1,2\n3,x\n", "found 'x' in line 2"),
         ("a,b\n1,2\n\n3,\n", "found '' in line 4"),
         ("1,b\n3,4\n", "found 'b' in line 1"),
-        ("1;2\n3;4\n", "found '3;4' in line 2"),
+        ("1;2\n3;4\n", "found semicolons between them"),
         ("a,b\n1,2\n1,2,3\n", "must have 2 fields in every line; found 3 in line 3"),
         ("a,b,c\n1,2\n3,4\n", "must have 3 fields in every line; found 2 in line 2"),
         ("1,2\n3\n", "must have 2 fields in every line; found 1 in line 2"),
@@ -272,7 +272,7 @@ def test_csv_mistakes_have_a_line_number(tmp_path, text, words):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(ProblemError, match=words) as caught:
-        data.load(path)
+        data.load(path, samples="columns")
     assert "table.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -127,8 +127,8 @@ def test_a_broken_tracking_invariant_is_refused(problem, network, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_with_a_checkpoint(problem, network, tmp_path, number):
-    before = signal.getsignal(number)
+def test_a_signal_ends_the_run_with_a_checkpoint(problem, network, tmp_path, number, handler):
+    before = handler(number)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
     timer.start()
     started = time.perf_counter()
@@ -140,6 +140,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint(problem, network, tmp_path, num
     assert not stopped.converged
     assert number.name in stopped.reason
     assert signal.getsignal(number) is before
+    assert before.received == [number]
     steps = stopped.steps + 25
     whole = destiny.solve(problem, network, rounds=20 + steps, tolerance=0.0, every=0)
     resumed = destiny.solve(

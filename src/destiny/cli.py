@@ -19,6 +19,7 @@ from destiny import reproduce as reproduction
 from destiny.agents import commands
 from destiny.compare import reasons, table
 from destiny.diagnosis import diagnose, page
+from destiny.engines.agreement import columns_of
 from destiny.engines.mpi import DEADLINE
 from destiny.engines.mpi_guard import guard
 from destiny.errors import DestinyError, MismatchError, SettingsError
@@ -111,7 +112,7 @@ def execute(
 
     Where there are several processes, one of them prints and writes.
     """
-    engine.same({"experiment": asked.tables, "--resume": resume})
+    engine.same({"experiment": asked.tables, "--resume": resume, "columns": columns_of(asked.problem)})
     writes = out if engine.leader else None
     if writes is not None:
         output.claim(writes, asked.algorithms, asked.tables, resume)

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from destiny.errors import MismatchError, SettingsError
+from destiny.interrupt import deliver
 from destiny.plots import convergence
 from destiny.result import Result
 from destiny.run import prepare
@@ -81,7 +82,8 @@ def compare(
     methods : mapping from labels to algorithms, or a sequence of algorithms (their kinds are the labels)
         One made for other problems is skipped with its reason.
     options
-        As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs.
+        As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs. A signal
+        reaches the caller as there; if its handler returns, methods not begun yet are left out.
     """
     taken = set(inspect.signature(prepare).parameters) - SINGLE
     if unknown := set(options) - taken:
@@ -97,7 +99,8 @@ def compare(
     results: dict[str, Result] = {}
     for label, run in runs.items():
         results[label] = run.go()
-        if results[label].interrupted is not None:
+        if (name := results[label].interrupted) is not None:
+            deliver(name)
             break
     return Comparison(results, skipped)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from destiny import checkpoint as checkpoints
-from destiny import metrics
+from destiny import metrics, square
 from destiny.engines.base import Engine, Team
 from destiny.errors import MismatchError, SettingsError, is_whole
 from destiny.history import History
@@ -26,6 +26,7 @@ from destiny.types import Algorithm, Array, Problem, Topology
 
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
 KNOWN = (*ALIKE, Seconds)
+RISE = 1e-7  # of the objective: above the rounding of values computed in float32
 ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
@@ -133,6 +134,8 @@ class Drive:
         self.cost = int(getattr(algorithm, rounds) if isinstance(rounds, str) else rounds)
         self.notes: list[str] = []
         self.measuring = 0.0
+        self.used = (0, 0.0)  # rounds (steps of a method without rounds) and seconds, at the end
+        self.symmetric = False  # whether f is the same at mirrored points, at the end of a run of a square X
 
     def look(self, moment: Moment, saved: checkpoints.Saved | None, interrupt: Interrupt) -> Stop | None:
         """Everything that happens after a step."""
@@ -267,6 +270,42 @@ class Drive:
                     )
         return saved
 
+    def spend(self, other: Drive, least: int) -> bool:
+        """Leave this run what another one has left of its limits; False if that is too little to begin."""
+        rounds, seconds = other.used
+        left: list[Rule] = []
+        for rule in self.rules:
+            if isinstance(rule, Rounds):
+                if rule.limit - rounds < max(1, least):
+                    return False
+                rule = Rounds(rule.limit - rounds)
+            elif isinstance(rule, Seconds):
+                if rule.limit <= seconds:
+                    return False
+                rule = Seconds(rule.limit - seconds)
+            left.append(rule)
+        self.rules = left
+        return True
+
+    def compare_halves(self, moment: Moment, X: Array) -> None:
+        """Find out what a run from the mirrored start of a square X could add, and what it may use."""
+        team = moment.team
+        rounds = moment.round if self.cost else moment.step
+        points = [team.mean(team.split(self.X)), *([X] if np.isfinite(X).all() else [])]
+        found = team.told([rounds, moment.seconds, square.symmetric(team, points)])
+        self.used, self.symmetric = (found[0], found[1]), found[2]
+
+    @property
+    def rise(self) -> str | None:
+        """What to say of an objective that is larger at the end than at the start, beyond rounding."""
+        before, after = (float(self.history["objective"][k]) for k in (0, -1))
+        if self.batches or not after - before > RISE * max(abs(before), abs(after)):
+            return None
+        return (
+            f"the objective rose from {before:.6g} to {after:.6g}: this may be a maximum or a saddle; test "
+            "your gradients with destiny.check_gradient, or choose another start"
+        )
+
     def result(self, moment: Moment, stop: Stop, problem: Problem) -> Result:
         """Everything a user may want to know."""
         assert self.measures is not None
@@ -283,6 +322,10 @@ class Drive:
                 )
         if moment.step == 0 and stop.converged:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
+        if stop.converged and (rise := self.rise) is not None:
+            notes.append(rise)
+        if mean.shape[0] == mean.shape[1]:
+            self.compare_halves(moment, X)
         if finite and hasattr(self.algorithm, "remarks"):
             notes += self.algorithm.remarks(moment.state, np.arange(problem.agents))
         return Result(

@@ -18,7 +18,7 @@ from destiny.problems import OLSR, PCA, SDL, data, olsr, pca, sdl
 from destiny.problems.silos import deal
 from destiny.steps import RULES
 from destiny.tables import build, check, fits
-from destiny.types import Algorithm, Array, Hosted, Problem, Topology
+from destiny.types import Algorithm, Array, Hosted, NamedColumns, Problem, Topology
 
 PROBLEMS: dict[str, Any] = {"pca": PCA, "olsr": OLSR, "sdl": SDL}
 SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -27,10 +27,14 @@ SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
     "sdl": (sdl.synthetic, {"n": int, "m": int, "density": float, "seed": int}),
 }
 PROBLEM = {
-    "kind": Literal["pca", "olsr", "sdl"], "data": str, "synthetic": dict, "dataset": str, "targets": str,
-    "samples": Literal["columns", "rows"], "p": int,
+    "kind": Literal["pca", "olsr", "sdl"], "data": str | list[str], "synthetic": dict, "dataset": str,
+    "targets": str | list[str], "samples": Literal["columns", "rows"], "p": int,
     "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
+    "header": bool, "sep": str, "decimal": Literal[".", ","], "columns": list[str], "index": str | int,
+    "target-columns": list[str], "target-index": str | int,
 }  # fmt: skip
+LAYOUT = ("header", "sep", "decimal")  # of all .csv files; columns and index are of data or of targets alone
+CSV_KEYS = (*LAYOUT, "columns", "index", "target-columns", "target-index")
 TOP = {
     "problem": dict,
     "network": dict,
@@ -74,6 +78,7 @@ class Once:
         self.problem = problem
         self.shape, self.agents = problem.shape, problem.agents
         self.kind = getattr(problem, "kind", "")
+        self.column_names = dict(problem.column_names) if isinstance(problem, NamedColumns) else {}
         self.hosted: dict[tuple[int, ...], Hosted] = {}
 
     def describe(self) -> str:
@@ -149,12 +154,13 @@ def read_problem(
         raise SettingsError(f"[problem] sizes must be {agents} whole numbers, one per agent; found {sizes}")
     if sum(key in table for key in ("data", "synthetic", "dataset")) != 1:
         raise SettingsError("[problem] needs either data, synthetic or dataset, one of the three")
-    if sizes is not None and "{agent" in table.get("data", ""):
+    if sizes is not None and one_each(table.get("data", "")):
         raise SettingsError("[problem] sizes belong to one file for all agents: here each has its own")
     if "samples" in table and "data" not in table:
         raise SettingsError("[problem] samples belong to data: they say how the files keep them")
     if ("targets" in table) != (kind == "olsr" and "data" in table):
         raise SettingsError("[problem] targets belong to olsr with data, and olsr with data needs them")
+    check_files(table)
     if "p" not in table and "targets" not in table and not (kind == "olsr" and "dataset" in table):
         raise SettingsError("[problem] needs the key 'p': a whole number")
     if "precision" in table and kind != "sdl":
@@ -216,14 +222,58 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
     return made
 
 
+def check_files(table: dict[str, Any]) -> None:
+    """Refuse lists without a name per agent, and keys of .csv files where there are none."""
+    for key in ("data", "targets"):
+        files = table.get(key)
+        if isinstance(files, list) and (
+            not all(fits(name, str) for name in files) or len(files) != table["agents"]
+        ):
+            raise SettingsError(
+                f"[problem] {key} must name a different file for each of the {table['agents']} agents; "
+                f"found {files}"
+            )
+    for key in CSV_KEYS:
+        whose = ("targets",) if key.startswith("target-") else ("data", "targets")[: 1 + (key in LAYOUT)]
+        if key in table and not any(is_csv(table[name]) for name in whose if name in table):
+            raise SettingsError(
+                f"[problem] {key} belongs to {' or '.join(whose)} in .csv files: leave it out"
+            )
+
+
+def is_csv(files: str | list[str]) -> bool:
+    """Whether there is a .csv file among them."""
+    return any(data.is_csv(name) for name in ([files] if isinstance(files, str) else files))
+
+
+def one_each(files: str | list[str]) -> bool:
+    """Whether every agent has a file of its own, not all one together."""
+    return isinstance(files, list) or "{agent" in files
+
+
+def file_options(table: dict[str, Any], key: str) -> dict[str, Any]:
+    """How to read the files of ``key``, as `data.File` and `data.silos` take it."""
+    prefix = "target-" if key == "targets" else ""
+    layout = {k: table[k] for k in LAYOUT if k in table and is_csv(table[key])}
+    layout |= {k: table[prefix + k] for k in ("columns", "index") if prefix + k in table}
+    try:
+        return {"samples": table.get("samples"), "csv": data.Csv(**layout, prefix=prefix)}
+    except DestinyError as error:
+        raise SettingsError(f"[problem] {error}") from error
+
+
 def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
     """The agents' shares of the file or files a key names."""
-    agents, samples = table["agents"], table.get("samples", "columns")
-    if "{agent" in table[key]:
+    files, options = table[key], file_options(table, key)
+    if isinstance(files, list):
+        return list(data.silos([folder / name for name in files], table["agents"], **options))
+    if one_each(files) or (data.WRONG_FIELD.search(files) and not (folder / files).exists()):
         # Braces in the folder's own name are not ours to fill in.
         home = str(folder).replace("{", "{{").replace("}", "}}")
-        return list(data.silos(Path(home) / table[key], agents, samples))
-    return list(deal(data.load(folder / table[key], samples), table.get("sizes", agents), what=table[key]))
+        return list(data.silos(Path(home) / files, table["agents"], **options))
+    whole = data.File(str(folder / files), **options)
+    names = whole.feature_names()
+    return list(deal(whole(), table.get("sizes", table["agents"]), what=files, names=names))
 
 
 def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_info
 
-from destiny.types import Array, Problem, Topology
+from destiny.types import Array, NamedColumns, Problem, Topology
 
 AGENTS, LINKS = 1000, 20_000  # more are a grey block in any picture, and megabytes in a file
 
@@ -46,6 +46,8 @@ def network_facts(network: Topology) -> dict[str, Any]:
 def about(problem: Problem, seed: int | None, engine: str, started: datetime | None) -> dict[str, Any]:
     """Problem, versions, seed and time."""
     told: dict[str, Any] = {"problem": problem.describe()} if hasattr(problem, "describe") else {}
+    if isinstance(problem, NamedColumns) and problem.column_names:
+        told["columns"] = {what: list(names) for what, names in problem.column_names.items()}
     return told | {
         "kind": getattr(problem, "kind", None),
         "shape": list(problem.shape),

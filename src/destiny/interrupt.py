@@ -34,3 +34,9 @@ class Interrupt:
         for number, handler in self.before.items():
             # A handler set outside Python reads as None and cannot be set again; the default is nearest.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def deliver(name: str | None) -> None:
+    """Send this process the signal that ended a run, after the handlers from before the run are back."""
+    if name is not None:
+        signal.raise_signal(signal.Signals[name])

@@ -30,9 +30,10 @@ class Result:
     measures : Measures
         Objective, stationarity, consensus and feasibility at the end.
     history : History
-        One row per measurement.
+        One row per measurement of the run that led to the answer.
     steps, rounds, scalars, seconds
-        Iterations, communication rounds, float64 numbers sent over all links, time without measuring.
+        Iterations, communication rounds, float64 numbers sent over all links, time without measuring; of a
+        square X that was tried with both signs of det X, of both runs together.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
@@ -40,7 +41,7 @@ class Result:
     settings : dict
         The algorithm and its settings.
     interrupted : str or None
-        Name of the signal that ended the run, if one did.
+        Name of the signal that ended the run, if one did and the caller's handler returned.
     """
 
     reason: str

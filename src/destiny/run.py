@@ -13,13 +13,14 @@ from threadpoolctl import threadpool_limits
 
 import destiny
 from destiny import checkpoint as checkpoints
-from destiny import metrics
+from destiny import metrics, square
 from destiny.algorithms import DestinyMomentum
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
+from destiny.engines.agreement import columns_of
 from destiny.engines.base import Deaf, Engine, Team
 from destiny.errors import ProblemError, SettingsError, is_whole
-from destiny.interrupt import Interrupt
+from destiny.interrupt import Interrupt, deliver
 from destiny.misfits import require_fit
 from destiny.problems import Separable
 from destiny.progress import ProgressBar
@@ -27,6 +28,8 @@ from destiny.result import Result
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
+
+MIRRORED = "mirrored"  # folder of the checkpoints of a square X from the mirrored start
 
 
 def iterate(
@@ -151,6 +154,7 @@ def _facts(
         "package version": destiny.__version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
+        "columns": columns_of(problem),
         "network": checkpoints.network_digest(network),
         "algorithm": settings_of(algorithm),
         "step to resume from": None if resume is None else resume.facts["step"],
@@ -170,24 +174,42 @@ class Run:
     rounds: int
     progress: bool | None
     label: str
+    opening: int
+    """Rounds before the first step."""
+    mirror: Run | None = None
+    """The run from the mirrored start, where X is square and nobody gave a start."""
 
     def go(self) -> Result:
-        """Run to the end."""
+        """Run to the end; of a square X from both halves of O(n), where they differ."""
+        # One BLAS thread while measuring too: the bits of a run do not depend on the number of cores.
+        with threadpool_limits(1), Interrupt() as interrupt:
+            first = self._half(interrupt)
+            n, p = self.problem.shape
+            if n != p or self.drive.symmetric:
+                return first
+            if self.mirror is None:
+                return square.noted(first, "for the other half negate a column of start")
+            if first.interrupted is not None:
+                return square.noted(first, "the other half was not tried yet")
+            if not self.mirror.drive.spend(self.drive, self.opening):
+                return square.noted(first, "the other half was not tried: nothing was left of the limits")
+            return square.better(first, self.mirror._half(interrupt))
+
+    def _half(self, interrupt: Interrupt) -> Result:
+        """Run from one start."""
         drive, saved = self.drive, self.saved
         moments = _moments(
             self.problem, self.network, self.algorithm, drive.X, self.engine, saved, drive.facts()
         )
         bar: ProgressBar | None = None
         try:
-            # One BLAS thread while measuring too: the bits of a run do not depend on the number of cores.
-            with threadpool_limits(1), Interrupt() as interrupt:
-                for moment in moments:
-                    if bar is None:
-                        bar = ProgressBar(self.label, self.rounds, self.progress, moment.team.leader)
-                    stop = drive.look(moment, saved, interrupt)
-                    bar.update(moment.round, drive.measures)
-                    if stop is not None:
-                        return drive.result(moment, stop, self.problem)
+            for moment in moments:
+                if bar is None:
+                    bar = ProgressBar(self.label, self.rounds, self.progress, moment.team.leader)
+                stop = drive.look(moment, saved, interrupt)
+                bar.update(moment.round, drive.measures)
+                if stop is not None:
+                    return drive.result(moment, stop, self.problem)
         finally:
             if bar is not None:
                 bar.close()
@@ -220,9 +242,10 @@ def solve(
     Parameters
     ----------
     problem, network, algorithm, start, seed, engine
-        As in `iterate`.
+        As in `iterate`. Without a start, a square X (n = p) is tried with both signs of det X, one after the
+        other, unless f is the same for both; the answer is the one with the smaller objective.
     rounds, seconds : int, float
-        What the run may use at most.
+        What the run may use at most, both signs together.
     tolerance : float
         Converged when stationarity, consensus and feasibility are all below it; 0 means never.
     decentralised : bool
@@ -234,22 +257,24 @@ def solve(
         Further reasons to stop.
     checkpoint : path, optional
         Folder for checkpoints, written every ``checkpoint_every`` steps (0: only when interrupted), on
-        Ctrl-C and on SIGTERM. With ``resume`` the run continues from the newest; the bits are those of a
-        run never interrupted.
+        Ctrl-C and on SIGTERM, which the caller gets afterwards. With ``resume`` the run continues from the
+        newest; the bits are those of a run never interrupted.
     progress : bool, optional
         Show a progress bar; by default on a terminal only.
 
     Returns
     -------
     Result
-        Numerical outcomes (diverged, out of rounds) come back in it; only mistakes raise.
+        Numerical outcomes (diverged, out of rounds) come back in it; only mistakes and signals raise.
     """
-    return prepare(
+    result = prepare(
         problem, network, algorithm, start=start, seed=seed, rounds=rounds, seconds=seconds,
         tolerance=tolerance, decentralised=decentralised, every=every, rules=rules,
         checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume,
         engine=engine, progress=progress, label=label,
     ).go()  # fmt: skip
+    deliver(result.interrupted)
+    return result
 
 
 def prepare(
@@ -281,19 +306,26 @@ def prepare(
             f"rounds must be at least {opening}, which the agents need to choose beta and steps; "
             f"found {rounds}"
         )
-    drive = Drive(
-        algorithm, network, X, every=every,
-        folder=None if checkpoint is None else Path(checkpoint), save_every=checkpoint_every,
-        agree=tolerance if decentralised else None, batches=getattr(problem, "batches", []),
-        rules=[
-            *([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules,
-            *([] if seconds is None else [Seconds(seconds)]), Rounds(rounds),
-        ],
-    )  # fmt: skip
+    limits: list[Rule] = [*([] if seconds is None else [Seconds(seconds)]), Rounds(rounds)]
     engine = engine or Local()
-    saved = drive.find_saved(engine) if resume else None
-    if checkpoint is not None and not resume:
-        drive.claim()
-    return Run(
-        problem, network, algorithm, engine, drive, saved, rounds, progress, label or drive.settings["kind"]
-    )
+    title = label or str(settings_of(algorithm)["kind"])
+
+    def ready(X: Array, folder: Path | None, label: str, mirror: Run | None = None) -> Run:
+        drive = Drive(
+            algorithm, network, X, every=every, folder=folder, save_every=checkpoint_every,
+            agree=tolerance if decentralised else None, batches=getattr(problem, "batches", []),
+            rules=[*([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules, *limits],
+        )  # fmt: skip
+        saved = drive.find_saved(engine) if resume else None
+        if folder is not None and not resume:
+            drive.claim()
+        return Run(
+            problem, network, algorithm, engine, drive, saved, rounds, progress, label, opening, mirror
+        )
+
+    folder = None if checkpoint is None else Path(checkpoint)
+    mirror = None
+    if start is None and X.shape[1] == X.shape[2]:
+        other = None if folder is None else folder / MIRRORED
+        mirror = ready(square.mirrored(X), other, f"{title}, mirrored start")
+    return ready(X, folder, title, mirror)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from destiny.errors import DestinyError, SettingsError
@@ -16,6 +17,27 @@ WORDS = {
     list: "a list", tuple: "a list of numbers", dict: "a table",
 }  # fmt: skip
 
+OTHER_NAMES = {
+    "p": "n-components components rank k",
+    "data": "file files path x",
+    "targets": "y labels",
+    "agents": "n-agents parties nodes",
+    "sep": "delimiter separator",
+    "index": "index-col",
+    "columns": "usecols features names",
+    "samples": "orientation axis",
+    "precision": "dtype",
+    "rounds": "max-iter max-rounds iterations",
+    "tolerance": "tol eps",
+    "seconds": "timeout",
+    "deadline": "timeout",
+    "seed": "random-state",
+    "kind": "method type name",
+    "step": "lr learning-rate step-size",
+    "eta": "lr learning-rate step-size",
+}
+"""Names that other programs have for a key."""
+
 
 def check(
     table: object, where: str, keys: Mapping[str, Any], required: tuple[str, ...] = ()
@@ -25,7 +47,7 @@ def check(
         raise SettingsError(f"{where} must be a table; found {table!r}")
     for key, value in table.items():
         if key not in keys:
-            raise SettingsError(f"{where} has no key {key!r}; it takes {', '.join(keys)}")
+            raise SettingsError(f"{where} has no key {key!r}{suggest(key, keys)}; it takes {', '.join(keys)}")
         if keys[key] is list and isinstance(value, dict):
             raise SettingsError(f"{where} {key} must be a list of tables: write [[{key}]], not [{key}]")
         if not fits(value, keys[key]):
@@ -34,6 +56,14 @@ def check(
         if key not in table:
             raise SettingsError(f"{where} needs the key {key!r}: {spell(keys[key])}")
     return table
+
+
+def suggest(key: str, keys: Iterable[str]) -> str:
+    """The key that a wrong one probably stands for, in words; empty if there is none."""
+    known, wrong = list(keys), key.lower().replace("_", "-")
+    near = [name for name in known if wrong in OTHER_NAMES.get(name, "").split()]
+    near += get_close_matches(wrong, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, str] | None = None) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -34,6 +34,15 @@ class Hosted(Protocol):
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradients at X_i, ``(agents, n, p) -> (agents, n, p)``."""
+
+
+@runtime_checkable
+class NamedColumns(Protocol):
+    """A problem whose data may have named columns."""
+
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the rows of "data", and of "targets"; without those that have none."""
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny import output
+from destiny import output, square
 from destiny.drive import rayleigh_ritz
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
@@ -45,6 +45,8 @@ class Outcome:
         Rounds of averaging after the last step.
     closed : bool
         Whether all neighbours have their answers too.
+    notes : list of str
+        Remarks on the run worth knowing.
     """
 
     reason: str
@@ -63,6 +65,7 @@ class Outcome:
     seconds: float
     averaging: int
     closed: bool = False
+    notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         told = [
@@ -74,7 +77,7 @@ class Outcome:
         ]
         if self.explained is not None:
             told.append(f"  explained variance {100 * self.explained:.6f} %")
-        return "\n".join(told)
+        return "\n".join(told + [f"  note: {note}" for note in self.notes])
 
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
@@ -129,6 +132,28 @@ def _change(new: Array, old: Array) -> Array:
     return np.asarray(np.abs(new - old).max(axis=rest) / np.maximum(np.abs(new).max(axis=rest), 1e-300))
 
 
+@dataclass(frozen=True)
+class Own:
+    """What one agent can observe: its own objective."""
+
+    agents: HostedAgents
+
+    def gradient(self, X: Array) -> Array:
+        """Gradient of f_i at X ``(n, p)``."""
+        return np.asarray(self.agents.gradient(X[None])[0])
+
+    def value(self, X: Array) -> float:
+        """f_i(X)."""
+        return float(self.agents.value(X[None])[0])
+
+
+def remarks(agents: HostedAgents, X: Array) -> list[str]:
+    """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X]):
+        return []
+    return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
+
+
 def find(
     agents: HostedAgents,
     network: Topology,
@@ -156,5 +181,5 @@ def find(
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds,
+        averaging=agents.traffic.rounds - rounds, notes=remarks(agents, answer[0]),
     )  # fmt: skip

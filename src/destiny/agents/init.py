@@ -121,7 +121,9 @@ def _problem(table: dict[str, Any], index: int) -> dict[str, Any]:
     """The agent's own data: the file of its number."""
     mine = dict(table)
     for key in ("data", "targets"):
-        if key in mine and "{agent" in mine[key]:
+        if isinstance(mine.get(key), list):
+            mine[key] = Path(mine[key][index]).name
+        elif key in mine and "{agent" in mine[key]:
             mine[key] = Path(mine[key].format(agent=index)).name
     return mine
 

@@ -16,7 +16,7 @@ from destiny.agents.neighbourhood import Neighbourhood
 from destiny.agents.tls import Files
 from destiny.agents.wire import Hello
 from destiny.drive import settings_of
-from destiny.engines.agreement import digest, plain
+from destiny.engines.agreement import columns_of, digest, plain
 from destiny.errors import ProblemError, SettingsError, is_number
 from destiny.problems.data import File
 from destiny.tables import check
@@ -129,7 +129,7 @@ def shared(s: Settings) -> dict[str, Any]:
         "start": f"seed {s.seed}" if s.start is None else hashlib.sha256(s.start.tobytes()).hexdigest()[:16],
         "checkpoint": s.checkpoint,
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
-        "diameter": getattr(s.network, "diameter", None),
+        "diameter": getattr(s.network, "diameter", None), "columns": columns_of(s.problem),
     }  # fmt: skip
     return plain(facts)
 
@@ -176,8 +176,10 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
         raise SettingsError("[problem] has no key 'agents': their number stands in [agent]")
 
     def own(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
+        if not isinstance(table[key], str):
+            raise SettingsError(f"[problem] {key} must be one file, this agent's own; found a list")
         silos: list[Any] = [_elsewhere] * me["agents"]
-        silos[me["index"]] = File(str(folder / table[key]), table.get("samples", "columns"))
+        silos[me["index"]] = File(str(folder / table[key]), **experiment.file_options(table, key))
         return silos
 
     return experiment.Once(experiment.read_problem({**table, "agents": me["agents"]}, folder, own))

@@ -83,13 +83,14 @@ class Landscape:
 
 def survey(problem: Problem, X: Array, steps: int = DESCENT, products: int = LANCZOS) -> Landscape:
     """Descend from X ``(n, p)`` on the mean objective, then look around."""
-    mean = pooled(problem).host([0])
+    whole = pooled(problem)
+    near, reached = descend(whole, X, steps)
+    mean = whole.host([0])
 
     def gradient(Y: Array) -> Array:
         return np.asarray(mean.gradient(Y[None])[0])
 
     start = gradient(X)
-    near, reached = descend(problem, X, steps)
     here = gradient(near)
     curvatures, shares = spectrum(gradient, near, polar(X) - near, products)
     return Landscape(
@@ -102,10 +103,10 @@ def survey(problem: Problem, X: Array, steps: int = DESCENT, products: int = LAN
     )
 
 
-def descend(problem: Problem, X: Array, steps: int) -> tuple[Array, float]:
-    """A near-stationary point of the mean objective, and its slope relative to the start's."""
+def descend(whole: Problem, X: Array, steps: int) -> tuple[Array, float]:
+    """A near-stationary point of a pooled problem, and its slope relative to the start's."""
     method = WenYin()
-    for moment in islice(iterate(pooled(problem), networks.complete(1), method, start=polar(X)), steps + 1):
+    for moment in islice(iterate(whole, networks.complete(1), method, start=polar(X)), steps + 1):
         state = moment.parts[0]
         reached = float(method.residual(state)[0])
         if reached < NEAR:

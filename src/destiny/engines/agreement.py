@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from destiny.types import NamedColumns, Problem
+
 
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as JSON carries them, nested tables as one with dotted names."""
@@ -25,6 +27,19 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, 
         if mine != other:
             return name, mine, other
     return None
+
+
+def columns_of(problem: Problem) -> dict[str, dict[str, Any]]:
+    """What to compare of the columns of a problem's data: their number and digests, not their names."""
+    named = problem.column_names if isinstance(problem, NamedColumns) else {}
+    return {
+        what: {
+            "count": len(names),
+            "names (digest)": digest({"names": sorted(names)}).hex()[:16],
+            "order of names (digest)": digest({"names": names}).hex()[:16],
+        }
+        for what, names in named.items()
+    }
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,10 +70,8 @@ class Party:
             if str(error).startswith("rounds"):
                 raise SettingsError(f"max_{error}") from error
             raise
-        if result.interrupted == "SIGINT":  # the run kept it back: whoever called fit is to have it
+        if result.interrupted == "SIGINT":  # `solve` raises it itself, unless SIGINT has another handler
             raise KeyboardInterrupt
-        if result.interrupted is not None:
-            signal.raise_signal(signal.Signals[result.interrupted])
         if not np.isfinite(result.X).all():
             raise DestinyError(f"the agents found no answer: {result.reason}")
         copies = dict(zip(self.rows, result.state.X, strict=True))

@@ -72,6 +72,12 @@ class OLSR(Summable):
         """d."""
         return len(self._silos)
 
+    @property
+    def column_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of the features and of the targets, if the files have a header."""
+        named = {"data": self._silos.names, "targets": self._targets.names}
+        return {what: names for what, names in named.items() if names}
+
     def host(self, ids: Sequence[int]) -> Quadratic:
         """The objectives of the agents ``ids``; reads their silos and no others."""
         return Quadratic(self._load(check_ids(ids, self.agents)), self.shape, factor=1.0, scale=self.scale)
@@ -108,7 +114,7 @@ class OLSR(Summable):
         plane = np.linalg.svd(Y, full_matrices=False)[0][:, :2]
         x, y = np.round(plane.T @ Y / (np.abs(Y).max() or 1.0), 4)
         points = {"x": x.tolist(), "y": y.tolist(), "class": classes.tolist()}
-        names = [str(k) for k in range(self.shape[1])]
+        names = list(self._targets.names) or [str(k) for k in range(self.shape[1])]
         return plain | {"classes": names, "points": points, "label": label}
 
     def _load(self, ids: Sequence[int]) -> Iterator[Pair]:

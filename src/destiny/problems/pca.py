@@ -55,6 +55,11 @@ class PCA(Summable):
         """d."""
         return len(self._silos)
 
+    @property
+    def column_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of the features, if the files have a header."""
+        return {"data": self._silos.names} if self._silos.names else {}
+
     def host(self, ids: Sequence[int]) -> Quadratic:
         """The objectives of the agents ``ids``; reads their silos and no others."""
         pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_stack
+from destiny.problems.quadratic import Quadratic
+from destiny.problems.sums import HostedTotal
 from destiny.types import Array, Hosted, Problem
 
 
@@ -31,11 +34,16 @@ class Pooled:
         """1."""
         return 1
 
-    def host(self, ids: Sequence[int]) -> Mean:
+    def host(self, ids: Sequence[int]) -> Hosted:
         """The one agent, and with it the data of all."""
         if check_ids(ids, self.agents) != [0]:
             raise ProblemError(f"a pooled problem has the one agent 0; found {list(ids)}; host [0]")
-        return Mean(self.problem.host(range(self.problem.agents)), self.problem.agents, self.shape)
+        return self._mean
+
+    @cached_property
+    def _mean(self) -> Hosted:
+        d = self.problem.agents
+        return mean_of(self.problem.host(range(d)), d, self.shape)
 
     def describe(self) -> str:
         """The problem in one sentence."""
@@ -67,11 +75,20 @@ class Mean:
         return np.broadcast_to(check_stack(X, 1, self.shape), (self.count, *self.shape))
 
 
+def mean_of(hosted: Hosted, count: int, shape: tuple[int, int]) -> Hosted:
+    """(1/count) sum f_i of all hosted agents, from one Gram matrix where the data allow it."""
+    if isinstance(hosted, HostedTotal):
+        return HostedTotal([mean_of(part, count, shape) for part in hosted.parts], hosted.weights)
+    whole = hosted.mean() if isinstance(hosted, Quadratic) else None
+    return Mean(hosted, count, shape) if whole is None else Mean(whole, 1, shape)
+
+
 def pooled(problem: Problem) -> Pooled:
     """The same problem with one agent that holds everything.
 
     This pools all data in one process, which is what a decentralised method exists to avoid: it is for ground
-    truth, and for methods that know one agent only.
+    truth, and for methods that know one agent only. Where PCA or OLSR has at least n samples in all, one Gram
+    matrix takes the place of the agents' data.
 
     Examples
     --------

@@ -32,6 +32,11 @@ class Grams:
     cross: Array | None = None  # D A^T, (k, p, n)
     square: Array | None = None  # ||D||^2, (k,)
 
+    def moments(self) -> tuple[Array, ...]:
+        """`moments` of the samples of all these agents together."""
+        held = (array for array in (self.gram, self.cross, self.square) if array is not None)
+        return tuple(array.sum(axis=0) for array in held)
+
     def value(self, X: Array) -> Array:
         """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
         product = np.matmul(_transpose(X), self.gram)
@@ -57,6 +62,11 @@ class Products:
     factor: float  # c
     data: Array  # A, (k, n, m_i)
     targets: Array | None = None  # D, (k, p, m_i)
+
+    def moments(self) -> tuple[Array, ...]:
+        """`moments` of the samples of all these agents together."""
+        targets = self.targets if self.targets is not None else [None] * len(self.data)
+        return _add(moments(A, D, 1.0) for A, D in zip(self.data, targets, strict=True))
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""
@@ -106,7 +116,7 @@ class Quadratic:
     """
 
     def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
-        self._shape = shape
+        self._shape, self._factor = shape, factor
         places: dict[int, list[int]] = {}
         held: dict[int, list[tuple[Array, ...]]] = {}
         for place, (data, targets) in enumerate(pairs):
@@ -121,6 +131,17 @@ class Quadratic:
             arrays = [np.stack(column) for column in zip(*members, strict=True)]
             part = Grams(factor, *arrays) if alike < 0 else Products(factor, *arrays)
             self._parts.append((np.array(places[alike]), part))
+
+    def mean(self) -> Grams | None:
+        """(1/agents) sum f_i as one Gram matrix; None if there are fewer than n samples in all."""
+        n = self._shape[0]
+        samples = sum(
+            n if isinstance(p, Grams) else p.data.shape[2] for places, p in self._parts for _ in places
+        )
+        if samples < n:
+            return None
+        arrays = _add(part.moments() for _, part in self._parts)
+        return Grams(self._factor / self._agents, *(array[None] for array in arrays))
 
     def value(self, X: Array) -> Array:
         """f_i(X_i), ``(agents,)``."""
@@ -156,6 +177,11 @@ def moments(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> t
     if targets is None or cross is None:
         return (gram,)
     return gram, cross, np.sum(np.square(targets, dtype=np.float64))
+
+
+def _add(several: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """The sums of the first, second, ... arrays of several tuples."""
+    return tuple(np.asarray(sum(arrays)) for arrays in zip(*several, strict=True))
 
 
 def _convert(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> tuple[Array, ...]:

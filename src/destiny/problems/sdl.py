@@ -70,6 +70,11 @@ class SDL(Summable):
         """d."""
         return len(self._silos)
 
+    @property
+    def column_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of the features, if the files have a header."""
+        return {"data": self._silos.names} if self._silos.names else {}
+
     def host(self, ids: Sequence[int]) -> Streams:
         """The objectives of the agents ``ids``; reads their silos and no others."""
         loaded = (self._silos.load(i) for i in check_ids(ids, self.agents))

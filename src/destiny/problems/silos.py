@@ -6,13 +6,14 @@ import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
+from destiny.problems.text import shorten
 
 Source: TypeAlias = NDArray[Any] | Callable[[], NDArray[Any]]
 """One agent's matrix, or a callable that loads it when the agent is hosted.
@@ -24,12 +25,25 @@ Agents: TypeAlias = int | Sequence[int] | Sequence[ArrayLike]
 """How samples are dealt out: the number of agents, the sizes of their silos, or the indices each holds."""
 
 
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source that may know the names of its features."""
+
+    def feature_names(self) -> tuple[str, ...] | None:
+        """None where names cannot be known, such as a binary file; empty for a table without a header."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Some samples of a matrix, cut out when they are asked for."""
 
     data: NDArray[Any]
     which: slice | NDArray[np.intp]
+    features: tuple[str, ...] | None = None
+
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they are known."""
+        return self.features
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,6 +80,7 @@ class Silos:
         for agent, source in enumerate(self.sources):
             if isinstance(source, Columns):
                 check_matrix(source.data, self._name(agent))
+        self.names = self._common_names()
         self.rows = self._known_rows() if rows is None else rows
         for agent, source in enumerate(self.sources):
             # What is in memory is checked where the mistake was made; files are read only when hosted.
@@ -97,6 +112,23 @@ class Silos:
         path = getattr(self.sources[agent], "path", None)
         return f"agent {agent}'s {self.what}" + (f" ({path})" if path else "")
 
+    def _common_names(self) -> tuple[str, ...]:
+        """Names of the features, empty if there are none; refuse sources that differ in names or order."""
+        known = [
+            (agent, names)
+            for agent, source in enumerate(self.sources)
+            if (names := _names_of(source)) is not None
+        ]
+        for agent, names in known[1:]:
+            first, expected = known[0]
+            if names != expected:
+                raise ProblemError(
+                    f"{self._name(agent)} must have the columns of {self._name(first)}, in the same order; "
+                    f"found {compare_names(names, expected)}; write the same header everywhere, or "
+                    f"set {'target-' if self.what == 'targets' else ''}columns = [...]"
+                )
+        return known[0][1] if known else ()
+
     def _known_rows(self) -> int:
         unread: ProblemError | None = None
         for source in self.sources:
@@ -113,7 +145,27 @@ class Silos:
         )
 
 
-def deal(data: NDArray[Any], agents: Agents, what: str = "data") -> list[Source]:
+def _names_of(source: object) -> tuple[str, ...] | None:
+    return source.feature_names() if isinstance(source, NamedSource) else None
+
+
+def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
+    """The first difference between two headers, in a few words."""
+    if not names or not expected:
+        return "no header" if expected else "a header here and none there"
+    place = next(
+        (k for k, pair in enumerate(zip(names, expected, strict=False)) if pair[0] != pair[1]),
+        min(len(names), len(expected)),
+    )
+    if place in (len(names), len(expected)):
+        return f"{len(names)} columns instead of {len(expected)}"
+    here, there = (shorten(some[place:]) for some in (names, expected))
+    return f"'{names[place]}' instead of '{expected[place]}' as column {place} ({here} instead of {there})"
+
+
+def deal(
+    data: NDArray[Any], agents: Agents, what: str = "data", names: tuple[str, ...] | None = None
+) -> list[Source]:
     """The columns of ``data`` ``(n, m)`` dealt out to the agents, without copying any.
 
     Parameters
@@ -123,6 +175,10 @@ def deal(data: NDArray[Any], agents: Agents, what: str = "data") -> list[Source]
     agents : int, sequence of int, or sequence of index arrays
         The number of agents (equal parts in order, the first ones longer by one where m is not divisible),
         the number of samples of each, or the samples each one holds.
+    what : str
+        What the data are called in a message.
+    names : tuple of str, optional
+        Names of the features.
     """
     data = np.asanyarray(data)
     check_matrix(data, f"the {what}")
@@ -135,9 +191,9 @@ def deal(data: NDArray[Any], agents: Agents, what: str = "data") -> list[Source]
     elif all(np.ndim(part) == 0 for part in parts):
         sizes = _sizes(parts, m)
     else:
-        return [Columns(data, part) for part in _partition(parts, m)]
+        return [Columns(data, part, names) for part in _partition(parts, m)]
     ends = itertools.accumulate(sizes)
-    return [Columns(data, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+    return [Columns(data, slice(end - size, end), names) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _sizes(parts: Sequence[Any], m: int) -> list[int]:
