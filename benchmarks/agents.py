@@ -24,7 +24,7 @@ from benchmarks.timing import report
 from destiny import agents
 from destiny.agents import init, tls
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub
+from destiny.agents.hub import Hub, Limits
 from destiny.agents.journal import Journal
 from destiny.agents.neighbourhood import Neighbourhood
 from destiny.agents.sent import Sent
@@ -69,13 +69,13 @@ class Worker:
         settings = agents.read(path)
         self.hub = Hub(
             settings.hello, settings.neighbours, settings.listen, tls.contexts(settings.files),
-            Journal(settings.name, loud=False), 60, 8 * numbers,
+            Journal(settings.name, loud=False), 60, Limits(8 * numbers, settings.agents, 10**9),
         )  # fmt: skip
         network = settings.network
         assert isinstance(network, Neighbourhood)
         exchange = Exchange(self.hub, network, settings.index, Sent())
         self.hub.open(exchange)
-        self.hub.wait(lambda: all(n.degree is not None for n in self.hub.neighbours))
+        self.hub.meet()
         network.learn({n.index: n.degree or 0 for n in self.hub.neighbours})
         self.agents = HostedAgents([settings.index], None, network, exchange)  # type: ignore[arg-type]
         self.block = np.random.default_rng(settings.index).standard_normal((1, numbers))

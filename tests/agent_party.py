@@ -146,9 +146,9 @@ key = "key.pem"
 
     # In threads of this process
 
-    def thread(self, i: int, host: str | None = None) -> Running:
+    def thread(self, i: int, host: str | None = None, age: float = 0.0) -> Running:
         """An agent in a thread, on a host of its own if a network namespace is named."""
-        return Running(self.settings(i), host)
+        return Running(self.settings(i), host, age)
 
     def go(self) -> list[agents.Outcome]:
         """All agents to their end."""
@@ -212,9 +212,9 @@ def identity(settings: agents.Settings) -> dict:
 class Running(threading.Thread):
     """An agent in a thread."""
 
-    def __init__(self, settings: agents.Settings, host: str | None = None) -> None:
+    def __init__(self, settings: agents.Settings, host: str | None = None, age: float = 0.0) -> None:
         super().__init__(daemon=True)
-        self.settings, self.host = settings, host
+        self.settings, self.host, self.age = settings, host, age
         self.outcome: agents.Outcome | None = None
         self.error: BaseException | None = None
         self.view = None
@@ -224,7 +224,7 @@ class Running(threading.Thread):
         try:
             if self.host is not None:
                 move_to(self.host)
-            self.outcome = agents.run(self.settings, loud=False, watchers=[self.watch])
+            self.outcome = agents.run(self.settings, loud=False, watchers=[self.watch], age=self.age)
         except BaseException as error:
             self.error = error
 

@@ -14,6 +14,7 @@ RANKS = 3
 LABELS = (["ash", "elm"], ["elm", "oak"], ["oak"])  # no rank knows all of them
 ESTIMATORS = {
     "pca": DecentralizedPCA(2, random_state=0),
+    "all components": DecentralizedPCA(random_state=0),
     "regression": OrthogonalRegression(random_state=0),
     "dictionary": SparseDictionary(2, random_state=0),
 }

@@ -298,6 +298,26 @@ def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
     journal.close()
 
 
+def test_a_neighbour_that_is_refused_all_day_does_not_fill_the_log(tmp_path, capsys):
+    journal = Journal("a", tmp_path / "log.jsonl")
+    for k in range(600):
+        journal.neighbour("refused", "b", f"b is in another run: {k} {'x' * 9000}")
+        journal.neighbour_note("connected", "b")
+    journal.close()
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert len(lines) == 42
+    assert max(map(len, lines)) < 1200
+    assert "580 more refusals of b" in capsys.readouterr().err.splitlines()[-2]
+
+
+def test_a_closed_terminal_does_not_stop_a_run(tmp_path, monkeypatch):
+    with (tmp_path / "stderr").open("w") as gone:
+        monkeypatch.setattr("sys.stderr", gone)
+    journal = Journal("a")
+    journal.tell("refused", "b", "b is in another run")
+    assert not journal.loud
+
+
 @pytest.mark.parametrize("later", [True, False])
 def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkeypatch):
     journal = Journal("a", tmp_path / "log.jsonl", loud=False)

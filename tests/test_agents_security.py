@@ -6,12 +6,10 @@ The agent under attack waits for its neighbour, and is called by others meanwhil
 import dataclasses
 import io
 import os
-import random
 import socket
 import ssl
 import threading
 
-import numpy as np
 import pytest
 
 import destiny
@@ -22,7 +20,6 @@ from tests.agent_party import PATIENCE, Party, authority, client_context, connec
 
 PAIR = destiny.networks.path(2)
 FEW = "rounds = 60\ntolerance = 0"
-PICKLE = b"\x80\x04\x95\x16\0\0\0\0\0\0\0}\x94\x8c\x05agent\x94\x8c\x07agent-0\x94s."  # of a dictionary
 
 
 class Siege:
@@ -260,136 +257,12 @@ def frame(kind=Kind.DATA, round=0, length=0, content=b"", magic=MAGIC, protocol=
     return HEADER.pack(magic, protocol, kind, 0, round, 0, length) + content
 
 
-def nested(levels):
-    """A table of so many levels."""
-    return {"more": nested(levels - 1)} if levels > 1 else {}
-
-
-BEFORE_HELLO = {
-    "garbage": (random.Random(0).randbytes(4096), "bytes that are no message"),
-    "a web request": (b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 3, "bytes that are no message"),
-    "pickle bytes": (PICKLE * 3, "bytes that are no message"),
-    "pickle in a frame": (
-        frame(Kind.HELLO, length=len(PICKLE), content=PICKLE), "no JSON",
-    ),
-    "a 1 TB length": (frame(Kind.HELLO, length=10**12), "announced 1000000000000 bytes for HELLO"),
-    "a 1 TB round before HELLO": (frame(length=10**12), "data before its HELLO"),
-    "data before HELLO": (frame(length=8, content=bytes(8)), "data before its HELLO"),
-    "BYE before HELLO": (frame(Kind.BYE, length=2, content=b"{}"), "sent BYE before its HELLO"),
-    "another protocol": (frame(Kind.HELLO, protocol=9), "speaks protocol 9, expected 1"),
-    "an unknown kind": (frame(77), "unknown kind 77"),
-    "JSON that is no table": (frame(Kind.HELLO, length=2, content=b"[]"), "no table but list"),
-    "a HELLO without entries": (frame(Kind.HELLO, length=2, content=b"{}"), "without the right entries"),
-    "nested JSON": (frame(Kind.HELLO, length=8000, content=b"[" * 8000), "no JSON"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", BEFORE_HELLO)
-def test_bytes_that_are_no_hello(what, siege):
-    raw, why = BEFORE_HELLO[what]
-    sock = siege.call()
-    sock.sendall(raw)
-    assert why in farewell(sock)
-    siege.refused("agent-0", why)
-    siege.lifted()
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"run": "another"}, "run is 'run-1' at agent-1, 'another' there"),
-        ({"version": "0.0.1"}, "package version is '0.1.0' at agent-1, '0.0.1' there"),
-        ({"digest": "0" * 64}, "another run"),
-        ({"index": 7}, "its index is 0 at agent-1, 7 there"),
-        ({"agent": "agent-1"}, "'agent-1', which is not whom"),
-        ({"agent": "\x1b[31mred"}, "which is not whom"),
-        ({"need": -1}, "without the right entries"),
-        ({"need": 2**70}, "without the right entries"),
-        ({"degree": True}, "without the right entries"),
-        ({"agent": "a" * 5000}, "without the right entries"),
-        ({"settings": nested(16)}, "no JSON of at most 16 levels"),
-    ],
-    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
-)
-def test_hellos_that_do_not_fit(changes, why, siege):
-    sock = siege.call()
-    sock.sendall(siege.hello(**changes).pack())
-    assert why in farewell(sock)
-    siege.refused(why)
-    assert "\x1b" not in (siege.party.out(1) / "log.jsonl").read_text()
-    siege.lifted()
-
-
-SIZE = 12 * 3 * 8  # bytes of one matrix
-AFTER_HELLO = {
-    "a round from the past": (frame(round=0, length=0), "announced", "sent round 0 where round 1 was due"),
-    "a round far ahead": (frame(round=10**6, length=SIZE), "", "sent round 1000000 where round 0 was due"),
-    "the next round but one": (frame(round=1, length=SIZE), "", "sent round 1 where round 0 was due"),
-    "a 1 TB length": (frame(length=10**12), "", "announced 1000000000000 bytes for round 0"),
-    "a length beyond 64 bits of memory": (
-        frame(length=2**64 - 8),
-        "",
-        "announced 18446744073709551608 bytes",
-    ),
-    "nothing at all": (frame(length=0), "", "announced 0 bytes for round 0"),
-    "half a number": (frame(length=12, content=bytes(12)), "", "announced 12 bytes"),
-    "a wrong shape": (frame(length=16, content=bytes(16)), "", "announced 16 bytes for round 0, expected"),
-    "NaN": (None, float("nan"), "numbers that are not finite in round 0"),
-    "infinity": (None, float("inf"), "numbers that are not finite in round 0"),
-    "a second HELLO": (None, "hello", "sent a second HELLO"),
-    "garbage": (bytes(64), "", "bytes that are no message"),
-    "pickle bytes": (PICKLE * 9, "", "bytes that are no message"),
-}
-
-
-@pytest.mark.parametrize("what", AFTER_HELLO)
-def test_what_a_neighbour_may_not_send(what, siege):
-    """Even the right certificate and HELLO buy nothing else."""
-    raw, extra, why = AFTER_HELLO[what]
-    sock = siege.admitted()
-    header, content = read_message(sock)  # its own first round
-    assert (header.kind, header.round) == (Kind.DATA, 0)
-    if extra == "hello":
-        raw = siege.hello().pack()
-    elif isinstance(extra, float):
-        numbers = np.zeros(len(content) // 8)
-        numbers[-1] = extra
-        raw = frame(length=len(content), content=numbers.tobytes())
-    elif extra == "announced":
-        good = frame(round=0, length=len(content), content=content)
-        raw = good + frame(round=0, length=len(content), content=content)
-    sock.sendall(raw)
-    assert why in farewell(sock)
-    siege.refused("agent-0", why)
-    if extra == "announced":  # the first of the two was taken for the neighbour's: that run is spoilt
-        return
-    siege.lifted()
-
-
-def test_a_wrong_shape_that_comes_before_its_round(siege):
-    """A message ahead of its time may have any size up to the largest; when its round comes it must fit."""
-    sock = siege.admitted()
-    _, content = read_message(sock)
-    sock.sendall(
-        frame(round=0, length=len(content), content=content) + frame(round=1, length=16, content=bytes(16))
-    )
-    assert "16 bytes for round 1, expected" in farewell(sock)
-    siege.refused("agent-0", "16 bytes for round 1")
-
-
 def test_a_hello_overheard_and_said_again_by_another(siege):
     said = siege.hello().pack()
     siege.admitted().close()
     sock = siege.call(siege.identity("mallory"))
     sock.sendall(said)
     assert "showed a certificate of mallory, expected agent-0" in farewell(sock)
-    siege.lifted()
-
-
-def test_a_hello_of_an_earlier_run_said_again(siege):
-    sock = siege.call()
-    sock.sendall(siege.hello(run="run-0").pack())
-    assert "run is 'run-1' at agent-1, 'run-0' there" in farewell(sock)
     siege.lifted()
 
 
@@ -482,12 +355,25 @@ def test_lines_are_tls_1_3_with_our_authority_alone_and_notice_silence(tmp_path)
     party.check()
 
 
-def test_calls_come_at_growing_and_uneven_intervals():
-    waits = [next(w) for w in [door.intervals()] for _ in range(40)]
+@pytest.mark.parametrize("longest", [door.LONGEST, 0.4])
+def test_calls_come_at_growing_and_uneven_intervals(longest):
+    waits = [next(w) for w in [door.intervals(longest)] for _ in range(40)]
     for k, wait in enumerate(waits):
-        longest = min(door.LONGEST, door.FIRST * 2**k)
-        assert longest / 2 <= wait <= longest
+        most = min(longest, door.FIRST * 2**k)
+        assert most / 2 <= wait <= most
     assert len(set(waits)) == 40
+
+
+def test_there_are_ten_calls_within_the_deadline(tmp_path, monkeypatch):
+    """Whoever comes late is found all the same."""
+    asked, intervals = [], door.intervals
+    monkeypatch.setattr(door, "intervals", lambda longest: asked.append(longest) or intervals(longest))
+    party = Party(tmp_path, PAIR, stop=FEW, deadline=4)
+    caller = party.thread(0)
+    wait_for(lambda: asked)
+    party.thread(1).end()
+    caller.end()
+    assert set(asked) == {0.4}
 
 
 def test_memory_is_taken_only_for_what_is_due():

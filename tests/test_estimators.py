@@ -95,7 +95,7 @@ def test_sparse_rows_are_never_written_out():
     ids=lambda network: str(network).splitlines()[0],
 )
 def test_networks_by_name_as_such_and_changing(X, network):
-    found = DecentralizedPCA(2, n_agents=6, network=network, random_state=0).fit(X)
+    found = DecentralizedPCA(2, network=network, random_state=0).fit(X)
     assert_is_pca(found, X, 2)
 
 
@@ -110,7 +110,7 @@ def test_the_default_network_is_connected_for_any_number_of_agents(agents):
 def test_lists_of_lists_are_one_table_and_lists_of_tables_are_silos(X):
     one = DecentralizedPCA(2, n_agents=3, random_state=0).fit(X.tolist())
     assert (one.network_.agents, one.n_samples_) == (3, 61)
-    silos = DecentralizedPCA(2, n_agents=3, random_state=0).fit([X, X])
+    silos = DecentralizedPCA(2, random_state=0).fit([X, X])
     assert (silos.network_.agents, silos.n_samples_) == (2, 122)
 
 
@@ -180,7 +180,6 @@ REFUSED = {
     "silo 1: X has 5 features, but": lambda X: DecentralizedPCA().fit([X, X[:, 1:]]),
     "silo 1: Input X contains NaN": lambda X: DecentralizedPCA().fit([X, X * np.nan]),
     "at least 2 rows; found 1": lambda X: DecentralizedPCA().fit([X[:1], X[:0]]),
-    "fit_transform takes one table": lambda X: DecentralizedPCA().fit_transform([X, X]),
     "at least 2 classes; found 1": lambda X: OrthogonalRegression().fit(X, np.ones(61)),
     "labels of each of the 2 silos; found 1": lambda X: OrthogonalRegression().fit([X, X], [np.ones(61)]),
     "target_scale must be a positive": lambda X: OrthogonalRegression(target_scale=0).fit(X, X[:, 0] > 1000),

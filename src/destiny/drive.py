@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from destiny import checkpoint as checkpoints
 from destiny import metrics, square
+from destiny.centring import ROUNDS, Centring, mean_share, uncentred
 from destiny.engines.base import Engine, Team
 from destiny.errors import MismatchError, SettingsError, is_whole
 from destiny.history import History
@@ -40,6 +41,8 @@ class Moment:
     seconds: float
     parts: list[Any]
     team: Team
+    centring: Centring | None = None
+    """What was done to the data before the first step."""
 
     @cached_property
     def state(self) -> Any:
@@ -112,7 +115,7 @@ class Drive:
     def __init__(
         self, algorithm: Algorithm[Any], network: Topology, X: Array, *,
         every: int, folder: Path | None, save_every: int, agree: float | None, rules: list[Rule],
-        batches: Sequence[tuple[int, int]] = (),
+        batches: Sequence[tuple[int, int]] = (), centring: Mapping[str, bool] | None = None,
     ) -> None:  # fmt: skip
         for name, value in (("every", every), ("checkpoint_every", save_every)):
             if not is_whole(value) or value < 0:
@@ -120,6 +123,7 @@ class Drive:
         self.algorithm, self.network, self.X = algorithm, network, X
         self.every, self.folder, self.save_every = every, folder, save_every
         self.batches = list(batches)
+        self.centring = dict(centring or {})
         self.rules, self.agreement = rules, Agreement(algorithm, network, agree)
         # Rules that look at what is equal in all processes decide alike; for others the leader decides.
         self.alike = all(type(rule) in ALIKE for rule in rules)
@@ -230,6 +234,7 @@ class Drive:
             "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
             "settings": self.settings,
             **({"mini-batches (size, seed)": self.batches} if self.batches else {}),
+            **({"centring of the data": self.centring} if self.centring else {}),
         }
 
     def save(self, moment: Moment) -> None:
@@ -244,6 +249,9 @@ class Drive:
             **self.identity(),
         }  # fmt: skip
         state = checkpoints.flatten(moment.team.own(moment.parts))
+        if moment.centring is not None:
+            state |= moment.centring.arrays(np.concatenate(moment.team.hosts).tolist())
+            facts[ROUNDS] = moment.centring.rounds
         moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))
 
     def claim(self) -> None:
@@ -313,13 +321,19 @@ class Drive:
         X = polar(mean) if finite else np.full_like(mean, np.nan)
         axes, notes = None, list(self.notes)
         if finite and getattr(problem, "kind", None) == "pca":
-            axes, share = rayleigh_ritz(X, team.gradient(X))
+            gradient = team.gradient(X)
+            axes, share = rayleigh_ritz(X, gradient)
             tolerance = next((r.limit for r in self.rules if isinstance(r, Tolerance)), 0.0)
             if stop.converged and ROUNDING < share < 100 * (tolerance or self.agreement.tolerance or 0.0):
                 notes.append(
                     f"a variance is {share:.0e} of the largest, which the tolerance does not see: its axis "
                     "may be wrong; scale the features, or lower the tolerance"
                 )
+            if moment.centring is None and (found := uncentred(mean_share(team, X, gradient))) is not None:
+                notes.append(found)
+        report = None if moment.centring is None else moment.centring.report(team)
+        if report is not None:
+            notes.insert(0, str(report))
         if moment.step == 0 and stop.converged:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
         if stop.converged and (rise := self.rise) is not None:
@@ -333,6 +347,7 @@ class Drive:
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
             axes, notes, self.signal, self.measuring, team.own(moment.parts),
+            *((report.mean, report.scale, report.target_mean) if report is not None else ()),
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +14,12 @@ import numpy as np
 from destiny import datasets, networks, output
 from destiny.algorithms import KINDS
 from destiny.errors import DestinyError, SettingsError
-from destiny.problems import OLSR, PCA, SDL, data, olsr, pca, sdl
+from destiny.problems import OLSR, PCA, SDL, Centred, data, olsr, pca, sdl
+from destiny.problems.once import Once
 from destiny.problems.silos import deal
 from destiny.steps import RULES
 from destiny.tables import build, check, fits
-from destiny.types import Algorithm, Array, Hosted, NamedColumns, Problem, Topology
+from destiny.types import Algorithm, Array, Problem, Topology
 
 PROBLEMS: dict[str, Any] = {"pca": PCA, "olsr": OLSR, "sdl": SDL}
 SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -30,6 +31,7 @@ PROBLEM = {
     "kind": Literal["pca", "olsr", "sdl"], "data": str | list[str], "synthetic": dict, "dataset": str,
     "targets": str | list[str], "samples": Literal["columns", "rows"], "p": int,
     "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
+    "center": bool, "standardise": bool,
     "header": bool, "sep": str, "decimal": Literal[".", ","], "columns": list[str], "index": str | int,
     "target-columns": list[str], "target-index": str | int,
 }  # fmt: skip
@@ -71,32 +73,6 @@ class Experiment:
     image: tuple[int, ...] | None = None
 
 
-class Once:
-    """A problem whose agents are hosted once and shared by all algorithms of a file."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.shape, self.agents = problem.shape, problem.agents
-        self.kind = getattr(problem, "kind", "")
-        self.column_names = dict(problem.column_names) if isinstance(problem, NamedColumns) else {}
-        self.hosted: dict[tuple[int, ...], Hosted] = {}
-
-    def describe(self) -> str:
-        """As the problem does."""
-        return str(self.problem.describe()) if hasattr(self.problem, "describe") else self.kind
-
-    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """As the problem does."""
-        return dict(self.problem.portrait(answers)) if hasattr(self.problem, "portrait") else {}
-
-    def host(self, ids: Sequence[int]) -> Hosted:
-        """As the problem does, the first time."""
-        key = tuple(ids)
-        if key not in self.hosted:
-            self.hosted[key] = self.problem.host(ids)
-        return self.hosted[key]
-
-
 def read(path: str | Path) -> Experiment:
     """Read and check an experiment file; relative paths in it are relative to the file."""
     path = Path(path)
@@ -114,7 +90,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     problem = read_problem(tables["problem"], folder, home=home)
     return Experiment(
         tables=tables,
-        problem=Once(problem),
+        problem=problem if isinstance(problem, Centred) else Once(problem),
         network=read_network(tables["network"], problem.agents, folder),
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", 0),
@@ -165,6 +141,19 @@ def read_problem(
         raise SettingsError("[problem] needs the key 'p': a whole number")
     if "precision" in table and kind != "sdl":
         raise SettingsError(f"[problem] precision belongs to sdl; found kind {kind!r}")
+    if kind == "sdl" and (table.get("center") or table.get("standardise")):
+        raise SettingsError("[problem] center and standardise belong to pca and olsr; found kind 'sdl'")
+    if table.get("standardise") and not table.get("center", True):
+        raise SettingsError("[problem] standardise also subtracts the mean: leave center = false out")
+    problem = _as_given(table, folder, read, home)
+    if isinstance(problem, PCA | OLSR) and (table.get("center") or table.get("standardise")):
+        return Centred(problem, table.get("standardise", False))
+    return problem
+
+
+def _as_given(table: dict[str, Any], folder: Path, read: Reader | None, home: Path | None) -> Problem:
+    """The problem of the data as they are."""
+    kind = table["kind"]
     if "synthetic" in table:
         return synthetic(table, kind)
     if "dataset" not in table:

@@ -162,7 +162,12 @@ def replace(path: Path, writer: Callable[[Path], object]) -> None:
 
 
 def _save_solution(path: Path, result: Result) -> None:
+    optional = {
+        "axes": result.axes,
+        "mean": result.mean,
+        "scale": result.scale,
+        "target_mean": result.target_mean,
+    }
     arrays = {"X": result.X, "agents": result.agents}
-    if result.axes is not None:
-        arrays["axes"] = result.axes
+    arrays |= {name: array for name, array in optional.items() if array is not None}
     np.savez(path, allow_pickle=False, **arrays)

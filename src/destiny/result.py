@@ -25,6 +25,9 @@ class Result:
         The answer, polar(mean of the agents' copies): orthonormal. NaN if the run diverged.
     axes : ndarray (n, p) or None
         For PCA: the principal axes by Rayleigh-Ritz, largest variance first.
+    mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
+        Where data were centred: what was subtracted from each column of the data, what it was divided by if
+        they were standardised, and for OLSR what was subtracted from the targets.
     agents : ndarray (d, n, p)
         The agents' own copies. On MPI, rank 0 has all of them and the other ranks their own.
     measures : Measures
@@ -60,6 +63,9 @@ class Result:
     interrupted: str | None = None
     measuring: float = 0.0
     state: Any = field(default=None, repr=False)
+    mean: Array | None = field(default=None, repr=False)
+    scale: Array | None = field(default=None, repr=False)
+    target_mean: Array | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         m, n = self.measures, self.X.shape

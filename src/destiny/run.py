@@ -15,6 +15,7 @@ import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics, square
 from destiny.algorithms import DestinyMomentum
+from destiny.centring import centre, planned_rounds, without_shifts
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.agreement import columns_of
@@ -22,7 +23,7 @@ from destiny.engines.base import Deaf, Engine, Team
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt, deliver
 from destiny.misfits import require_fit
-from destiny.problems import Separable
+from destiny.problems import Centred, Separable
 from destiny.progress import ProgressBar
 from destiny.result import Result
 from destiny.stiefel import random_point, violation
@@ -70,13 +71,15 @@ def _moments(
     try:
         X = team.same({**_facts(problem, network, algorithm, resume), **facts}, X)
         clock = time.perf_counter()
+        centring = centre(problem, network, team, resume)
         if resume is None:
             step, parts = 0, team.each(algorithm.init, team.split(X))
             seconds = time.perf_counter() - clock
         else:
-            step, seconds, parts = _restore(resume, algorithm, team, X)
+            saved = resume if centring is None else without_shifts(resume)
+            step, seconds, parts = _restore(saved, algorithm, team, X)
         while True:
-            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team)
+            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team, centring)
             clock = time.perf_counter()
             parts = team.each(algorithm.step, parts)
             seconds += time.perf_counter() - clock
@@ -154,6 +157,7 @@ def _facts(
         "package version": destiny.__version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
+        "centring": problem.settings if isinstance(problem, Centred) else {},
         "columns": columns_of(problem),
         "network": checkpoints.network_digest(network),
         "algorithm": settings_of(algorithm),
@@ -300,11 +304,12 @@ def prepare(
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
     algorithm = chosen(algorithm, problem, network)
-    opening = getattr(algorithm, "opening", 0)
-    if is_whole(rounds) and rounds < opening:
+    opening, centring = getattr(algorithm, "opening", 0), planned_rounds(problem, network)
+    if is_whole(rounds) and rounds < opening + centring:
+        tasks = ["find the mean"] * (centring > 0) + ["choose beta and steps"] * (opening > 0)
         raise SettingsError(
-            f"rounds must be at least {opening}, which the agents need to choose beta and steps; "
-            f"found {rounds}"
+            f"rounds must be at least {opening + centring}, which the agents need to "
+            f"{' and to '.join(tasks)}; found {rounds}"
         )
     limits: list[Rule] = [*([] if seconds is None else [Seconds(seconds)]), Rounds(rounds)]
     engine = engine or Local()
@@ -314,13 +319,24 @@ def prepare(
         drive = Drive(
             algorithm, network, X, every=every, folder=folder, save_every=checkpoint_every,
             agree=tolerance if decentralised else None, batches=getattr(problem, "batches", []),
+            centring=problem.settings if isinstance(problem, Centred) else {},
             rules=[*([] if decentralised else [Tolerance(tolerance)]), Diverged(), *rules, *limits],
         )  # fmt: skip
         saved = drive.find_saved(engine) if resume else None
         if folder is not None and not resume:
             drive.claim()
         return Run(
-            problem, network, algorithm, engine, drive, saved, rounds, progress, label, opening, mirror
+            problem,
+            network,
+            algorithm,
+            engine,
+            drive,
+            saved,
+            rounds,
+            progress,
+            label,
+            opening + centring,
+            mirror,
         )
 
     folder = None if checkpoint is None else Path(checkpoint)

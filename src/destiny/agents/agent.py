@@ -16,17 +16,19 @@ from destiny import checkpoint as checkpoints
 from destiny.agents import answer, tls
 from destiny.agents.answer import Outcome
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub
+from destiny.agents.hub import Hub, Limits
 from destiny.agents.journal import Journal
 from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
 from destiny.agents.team import AgentTeam, Alone
 from destiny.agents.waiting import Stopped
+from destiny.centring import ROUNDS, largest_message
 from destiny.drive import Agreement, Moment
 from destiny.engines.base import Deaf, HostedAgents
 from destiny.errors import DestinyError
 from destiny.history import History
 from destiny.interrupt import Interrupt
+from destiny.problems import Centred
 from destiny.run import chosen, iterate
 from destiny.stiefel import random_point, violation
 from destiny.stopping import Progress, Rounds, Stop
@@ -37,6 +39,8 @@ COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
 RIDERS = 1  # numbers that ride along in a message: the flooded residual
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
+MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
+STARTS = 2  # times an agent's own start that neighbours may take to start
 
 
 @dataclass
@@ -68,7 +72,11 @@ class View:
 
 
 def run(
-    settings: Settings, *, loud: bool = True, watchers: Sequence[Callable[[View], Callable[[], None]]] = ()
+    settings: Settings,
+    *,
+    loud: bool = True,
+    watchers: Sequence[Callable[[View], Callable[[], None]]] = (),
+    age: float = 0.0,
 ) -> Outcome:
     """Run an agent to its end; a run that was interrupted goes on from its last checkpoint.
 
@@ -79,13 +87,19 @@ def run(
     loud : bool
         Whether to say on standard error who was refused and why.
     watchers : sequence of callables
-        Each is given a `View` and returns what to call several times a second while the agent waits.
+        Each is given a `View` and returns what to call several times a second while the agent waits; one
+        that fails is called no more.
+    age : float
+        Seconds since this process was started. Neighbours may take as long to start, so an agent that was
+        just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
+    began = time.monotonic()
     with threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
             agent.hub.interrupted = lambda: interrupt.name
             agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
+            agent.hub.start = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
             agent.journal.note("end", why=outcome.reason)
             return outcome
@@ -117,11 +131,11 @@ class Agent:
         for n in neighbours:
             n.need = need
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
-        self.hosted = settings.problem.host([settings.index])
+        settings.problem.host([settings.index])  # reads and checks the data before anybody is met
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
         self.hub = Hub(
             settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
-            8 * self.largest(),
+            Limits(8 * self.largest(), settings.agents, settings.rounds + MORE_ROUNDS),
         )  # fmt: skip
         self.hub.mark = self.kept.mark
         self.view = View(settings, self.hub, self.journal)
@@ -139,10 +153,13 @@ class Agent:
         s = self.settings
         n, p = s.problem.shape
         X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
-        deaf = Deaf(HostedAgents([s.index], self.hosted, s.network, None))  # type: ignore[arg-type]
+        # Before the mean is known the data will do as they are: a message has the same size.
+        hosted = (s.problem.problem if isinstance(s.problem, Centred) else s.problem).host([s.index])
+        deaf = Deaf(HostedAgents([s.index], hosted, s.network, None))  # type: ignore[arg-type]
         with np.errstate(all="ignore"):
             self.algorithm.step(self.algorithm.init(X[None], deaf), deaf)
-        return max(deaf.largest, n * p + SCALARS) + RIDERS
+        first = largest_message(s.problem) if isinstance(s.problem, Centred) else 0
+        return max(deaf.largest, n * p + SCALARS, first) + RIDERS
 
     def go(self) -> Outcome:
         """From the first step, or where the last process came to."""
@@ -162,9 +179,12 @@ class Agent:
         team = moment.team
         assert isinstance(team, AgentTeam)
         assert stop is not None
+        problem = s.problem if moment.centring is None else moment.centring.problem
         outcome = answer.find(
-            team.agents, s.network, s.problem, moment.parts[0].X, stop, moment.step, moment.seconds
+            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds
         )
+        if moment.centring is not None:
+            outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
         self.kept.write_last(self.sent, team.traffic.rounds)
         outcome.write(s.out, self.identity)
         return self.leave(outcome)
@@ -195,7 +215,8 @@ class Agent:
         s = self.settings
         n, p = s.problem.shape
         X = random_point(n, p, s.seed) if s.start is None else s.start
-        self.value = self.hosted.value(np.broadcast_to(X, (1, n, p)) if X.ndim == 2 else X[[s.index]])
+        assert isinstance(moment.team, AgentTeam)
+        self.value = moment.team.agents.value(np.broadcast_to(X, (1, n, p)) if X.ndim == 2 else X[[s.index]])
         self.view.step, self.view.round = moment.step, moment.round
         if self.saved is None:
             return
@@ -229,14 +250,19 @@ class Agent:
         arrays = {"array/history": self.history.as_array(), "array/values": self.value}
         if self.agreement.asked is not None:
             arrays["array/flood"] = moment.team.flood
-        arrays |= {f"state/{k}": v for k, v in checkpoints.flatten(moment.parts[0]).items()}
+        state = checkpoints.flatten(moment.parts[0])
         facts = {
             "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
             "degrees": {n.name: n.degree for n in self.hub.neighbours},
         }  # fmt: skip
+        if moment.centring is not None:
+            state |= moment.centring.arrays([self.settings.index])
+            facts[ROUNDS] = moment.centring.rounds
+        arrays |= {f"state/{k}": v for k, v in state.items()}
         self.kept.write(arrays, facts, self.sent)
         self.hub.mark = self.kept.mark
+        self.hub.start = 0.0  # all neighbours have been there
 
     def leave(self, outcome: Outcome) -> Outcome:
         """Stay until all neighbours have their answers, as they may still need our messages."""

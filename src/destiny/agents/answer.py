@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from destiny import output, square
+from destiny.averaging import average
+from destiny.centring import Report
 from destiny.drive import rayleigh_ritz
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
 from destiny.stiefel import norm, polar, tangent, violation
-from destiny.stopping import Stop, flooding_time
+from destiny.stopping import Stop
 from destiny.types import Array, Problem, Topology
 
-ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
-MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
+ARRAYS = ("X", "own", "axes", "mean", "scale", "target_mean")  # in the file of the solution
 SOLUTION, SUMMARY = "solution.npz", "summary.json"
 
 
@@ -45,6 +46,8 @@ class Outcome:
         Rounds of averaging after the last step.
     closed : bool
         Whether all neighbours have their answers too.
+    mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
+        Where data were centred: what was subtracted and divided by, as in `destiny.Result`.
     notes : list of str
         Remarks on the run worth knowing.
     """
@@ -65,6 +68,9 @@ class Outcome:
     seconds: float
     averaging: int
     closed: bool = False
+    mean: Array | None = field(default=None, repr=False)
+    scale: Array | None = field(default=None, repr=False)
+    target_mean: Array | None = field(default=None, repr=False)
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -79,12 +85,22 @@ class Outcome:
             told.append(f"  explained variance {100 * self.explained:.6f} %")
         return "\n".join(told + [f"  note: {note}" for note in self.notes])
 
+    def centred(self, report: Report) -> Outcome:
+        """The same answer, of data that were centred."""
+        return replace(
+            self,
+            mean=report.mean,
+            scale=report.scale,
+            target_mean=report.target_mean,
+            notes=[*self.notes, str(report)],
+        )
+
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
-        arrays = {name: a for name in ("X", "own", "axes") if (a := getattr(self, name)) is not None}
+        arrays = {name: a for name in ARRAYS if (a := getattr(self, name)) is not None}
         if not self.closed:
             _replace(folder / SOLUTION, lambda path: np.savez(path, allow_pickle=False, **arrays))
-        facts = {name: v for name, v in asdict(self).items() if name not in ("X", "own", "axes")}
+        facts = {name: v for name, v in asdict(self).items() if name not in ARRAYS}
         text = json.dumps({**facts, **identity}, indent=2) + "\n"
         _replace(folder / SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -109,27 +125,6 @@ class Outcome:
 def _replace(path: Path, writer: Callable[[Path], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     output.replace(path, writer)
-
-
-def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[Array, ...]:
-    """Mix until the largest change seen by any agent is rounding; all agents end after the same round."""
-    start = agents.traffic.rounds
-    change = np.ones(len(agents.ids))
-    while True:
-        # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
-        heard = max(1, flooding_time(network, agents.traffic.rounds))
-        before, agents.flood = arrays, change
-        arrays = agents.mix(*arrays, rounds=heard)
-        change = np.stack([_change(a, b) for a, b in zip(arrays, before, strict=True)]).max(axis=0)
-        done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
-        if done or agents.traffic.rounds - start >= MOST:
-            return arrays
-
-
-def _change(new: Array, old: Array) -> Array:
-    """Largest change of an entry relative to the largest entry, ``(agents,)``."""
-    rest = tuple(range(1, new.ndim))
-    return np.asarray(np.abs(new - old).max(axis=rest) / np.maximum(np.abs(new).max(axis=rest), 1e-300))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 from destiny.agents import init, status
 from destiny.agents.agent import run
 from destiny.agents.settings import read
+
+PROCESS, UPTIME = Path("/proc/self/stat"), Path("/proc/uptime")  # on Linux alone
 
 many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")
 
@@ -27,11 +30,22 @@ def agent(
     if status.Terminal.wanted() and not quiet:
         watchers.append(lambda view: terminal.append(status.Terminal(view)) or terminal[0])  # type: ignore[func-returns-value]
     try:
-        outcome = run(read(file), loud=not quiet, watchers=watchers)
+        outcome = run(read(file), loud=not quiet, watchers=watchers, age=process_age())
     finally:
         for shown in terminal:
             shown.live.stop()
     print(outcome)
+
+
+def process_age() -> float:
+    """Seconds since this process was started; 0 where the system does not say."""
+    try:
+        ticks = int(
+            PROCESS.read_text().rpartition(")")[2].split()[19]
+        )  # man 5 proc: field 22, after the name
+        return max(0.0, float(UPTIME.read_text().split()[0]) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 @many.command("init")

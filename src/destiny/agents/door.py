@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
 STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
 FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
+OFTEN = 10  # calls within the deadline at least: whoever is there for as long must not be missed
 JITTER = random.Random()  # of its own: the program around it may want its random numbers to repeat
 
 
@@ -53,7 +54,8 @@ class Door:
 
     async def call(self, n: Neighbour) -> None:
         """Call a neighbour again and again, at growing and uneven intervals, until both are done."""
-        waits = intervals()
+        longest = min(LONGEST, self.hub.deadline / OFTEN) if self.hub.deadline else LONGEST
+        waits = intervals(longest)
         while not (self.hub.finished and n.done):
             if n.link is None:
                 before = n.need
@@ -71,7 +73,7 @@ class Door:
                         link.cut()
                 await self.over(n)
                 if n.need > before:  # it was of use: whatever ended it, start afresh
-                    waits = intervals()
+                    waits = intervals(longest)
             await asyncio.sleep(next(waits))
 
     async def over(self, n: Neighbour) -> None:
@@ -126,12 +128,12 @@ class Door:
         self.hub.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
 
 
-def intervals() -> Iterator[float]:
+def intervals(longest: float = LONGEST) -> Iterator[float]:
     """Seconds between calls: twice as long each time, and by chance a bit shorter, so that crowds part."""
     delay = FIRST
     while True:
         yield delay * JITTER.uniform(0.5, 1)
-        delay = min(2 * delay, LONGEST)
+        delay = max(FIRST, min(2 * delay, longest))
 
 
 def _as_it_is(link: Link) -> Link:

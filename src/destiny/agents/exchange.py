@@ -38,7 +38,7 @@ class Exchange:
     def __init__(self, hub: Hub, network: Topology, index: int, sent: Sent) -> None:
         self.hub, self.network, self.sent = hub, network, sent
         self.ids = np.array([index], dtype=np.intp)
-        self.round = 0
+        self.round = sent.end
         self.changes = not hasattr(network, "diameter")
         self.links: dict[int, frozenset[int]] = {}
         self.buffer: Array = np.empty((0, 0))
@@ -97,7 +97,7 @@ class Exchange:
         """Who has not come, and why as far as we know."""
         late = [n for n in self.heard if not n.inbox]
         told = " and ".join(
-            f"{n.name} has not sent round {self.round} for {self.hub.deadline:g} s: it "
+            f"{n.name} has not sent round {self.round} for {self.hub.patience:g} s: it "
             + (n.trouble if n.link is None else "is connected and may itself be waiting for somebody")
             for n in late
         )
@@ -118,24 +118,40 @@ class Exchange:
     def pump(self, peer: Neighbour) -> None:
         """Write what a neighbour lacks, as far as it reads."""
         link = peer.link
-        while link is not None and not link.paused and not link.dead:
+        while link is not None and not (link.paused or link.dead or link.said_bye):
             k = self.next_up(peer, link.next_out)
             if k not in self.sent.messages:
                 return
             link.write(self.sent.messages[k])
             link.next_out = k + 1
 
-    def serves(self, need: int) -> None:
-        """Refuse a neighbour that needs a round nobody has any more."""
+    def serves(self, peer: Neighbour, need: int, mark: int) -> None:
+        """Refuse a neighbour that needs a round nobody has any more, or claims what cannot be."""
         if need < self.sent.first:
             raise Refused(
                 f"needs round {need}, but what was sent before round {self.sent.first} is gone: "
                 "its checkpoints were lost or are of another time; all agents must start a new run"
             )
+        if need > (most := self.most_received(peer)):
+            raise Refused(f"says that it has all rounds before {need}, but can have those before {most} only")
+        if mark > self.next_up(peer, need):
+            raise Refused(f"says that it needs round {need}, and no round before {mark}: one must be wrong")
+
+    def most_received(self, peer: Neighbour) -> int:
+        """A neighbour cannot have this round or later ones of this agent.
+
+        How far an earlier process of this agent came is known from the neighbours' first HELLOs alone.
+        """
+        if peer.connections == 0:
+            return self.hub.limits.rounds
+        return max(peer.received, self.next_up(peer, self.sent.end))
 
     def learnt(self, peer: Neighbour) -> None:  # noqa: ARG002
-        """A neighbour's mark has moved: what all of them have for good can go."""
-        self.sent.prune(min(n.durable for n in self.hub.neighbours))
+        """A neighbour's mark has moved: what all of them have for good can go, but not this round.
+
+        Neighbours are further than an agent that had to go back to the checkpoint before its newest.
+        """
+        self.sent.prune(min(self.round, *(n.durable for n in self.hub.neighbours)))
 
     def next_up(self, peer: Neighbour, round: int) -> int:
         """The first round from this one on in which the link to a neighbour is up."""

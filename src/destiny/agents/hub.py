@@ -14,7 +14,7 @@ from destiny.agents.journal import Journal
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
 from destiny.agents.waiting import Ended, Waiting
-from destiny.agents.wire import REASON, Hello, Kind, Refused, words
+from destiny.agents.wire import Hello, Kind, Refused, sanitise, words
 from destiny.engines.agreement import difference
 
 LAST_WORDS = 2.0  # seconds for what was written to leave
@@ -32,8 +32,8 @@ class Post(Protocol):
     def pump(self, peer: Neighbour) -> None:
         """Write what a neighbour lacks, as far as it reads."""
 
-    def serves(self, need: int) -> None:
-        """Refuse a neighbour that needs a round nobody has any more."""
+    def serves(self, peer: Neighbour, need: int, mark: int) -> None:
+        """Refuse a neighbour that needs a round nobody has any more, or claims what cannot be."""
 
     def learnt(self, peer: Neighbour) -> None:
         """A neighbour's mark may have moved."""
@@ -45,6 +45,17 @@ class Address:
 
     host: str
     port: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What nothing that a neighbour sends can exceed."""
+
+    largest: int
+    """Bytes of the largest message of this run."""
+    agents: int
+    rounds: int
+    """More than any agent of this run ever gets to."""
 
 
 class Hub(Waiting):
@@ -60,18 +71,17 @@ class Hub(Waiting):
     journal : Journal
     deadline : float
         Seconds to wait for a neighbour; 0 means for ever.
-    largest : int
-        Bytes of the largest message of this run.
+    limits : Limits
     """
 
     def __init__(
         self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
-        tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, largest: int,
+        tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, limits: Limits,
     ) -> None:  # fmt: skip
         super().__init__(deadline)
         self.loop.set_exception_handler(self.mishap)
         self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
-        self.journal, self.largest = journal, largest
+        self.journal, self.limits, self.largest = journal, limits, limits.largest
         self.by_name = {n.name: n for n in neighbours}
         self.post: Post
         self.door: Door | None = None
@@ -79,7 +89,7 @@ class Hub(Waiting):
         self.rounds = 0  # finished in this process
         self.finished = self.closing = False
         for n in self.neighbours:
-            n.make_room(largest)
+            n.make_room(self.largest)
 
     # Opening and closing
 
@@ -89,14 +99,18 @@ class Hub(Waiting):
         self.door = Door(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
+    def meet(self) -> None:
+        """Wait for all neighbours. The numbers of neighbours they have are fixed from here on."""
+        self.wait(lambda: all(n.degree or n.degree_in_hello for n in self.neighbours))
+        for n in self.neighbours:
+            n.degree = n.degree or n.degree_in_hello
+
     def close(self) -> None:
         """End all connections; what was written leaves first."""
         if self.loop.is_closed():
             return
         self.closing = True
         self.loop.run_until_complete(self.hang_up())
-        if self.door is not None:
-            self.door.listener.close()
         self.loop.close()
 
     async def hang_up(self) -> None:
@@ -104,6 +118,8 @@ class Hub(Waiting):
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        if self.door is not None:
+            self.door.listener.close()  # at once: whoever calls now is told, and calls again
         links = [n.link for n in self.neighbours if n.link is not None]
         for link in links:
             link.transport.close()
@@ -124,7 +140,7 @@ class Hub(Waiting):
     def check_identity(self, link: Link, n: Neighbour) -> None:
         """The certificate must be the neighbour's."""
         if n.identity not in link.identities:
-            shown = ", ".join(sorted(link.identities)) or "nobody"
+            shown = link.shown_identities or "nobody"
             raise Refused(f"showed a certificate of {shown}, expected {n.identity}")
 
     def admit(self, link: Link, hello: Hello, mark: int) -> None:
@@ -135,20 +151,23 @@ class Hub(Waiting):
         self.check_identity(link, n)
         try:
             self.check_run(n, hello)
-            self.post.serves(hello.need)
+            self.check_degree(n, hello.degree)
+            self.post.serves(n, hello.need, mark)
         except Refused as error:
             n.trouble, n.wrong = str(error), True  # the link tells it
             raise
         if n.link is not None:  # the newest is the true one: its side has given the other up
             n.link.cut()
-        n.link, n.trouble, n.wrong, n.degree = link, "", False, hello.degree
+        n.link, n.trouble, n.wrong, n.degree_in_hello = link, "", False, hello.degree
         n.told.clear()
+        if n.connections == 0:
+            n.received = hello.need
         n.connections += 1
         link.peer, link.next_out = n, hello.need
         link.hold_on(n)
         if link.called is None:
             link.write(self.hello(n))
-        self.journal.note("connected", peer=n.name, address=link.address, need=hello.need)
+        self.journal.neighbour_note("connected", n.name, address=link.address, need=hello.need)
         if not link.settled.done():
             link.settled.set_result(None)
         self.arrived(n, mark)
@@ -158,15 +177,24 @@ class Hub(Waiting):
         """Everything that must be equal is."""
         pairs = {
             "run": (self.me.run, hello.run), "package version": (self.me.version, hello.version),
-            "its index": (n.index, hello.index), "its number of neighbours": (n.degree, hello.degree),
+            "its index": (n.index, hello.index),
         }  # fmt: skip
         for what, (here, there) in pairs.items():
-            if here != there and here is not None:
+            if here != there:
                 raise Refused(f"is in another run: {what} is {here!r} at {self.me.agent}, {there!r} there")
         if self.me.digest != hello.digest:
             found = difference(self.me.settings, hello.settings)
-            name, mine, theirs = found or ("the digest", self.me.digest, hello.digest)
+            name, mine, theirs = map(sanitise, found or ("the digest", self.me.digest, hello.digest))
             raise Refused(f"is in another run: {name} is {mine} at {self.me.agent}, {theirs} there")
+
+    def check_degree(self, n: Neighbour, degree: int) -> None:
+        """A neighbour's number of neighbours is possible, and what it was when the run began."""
+        if not 1 <= degree < self.limits.agents:
+            most = self.limits.agents - 1
+            raise Refused(f"says it has {degree} neighbours, expected 1 to {most} among {most + 1} agents")
+        for here in (n.degree, n.degree_in_file):
+            if here is not None and here != degree:
+                raise Refused(f"is in another run: it says it has {degree} neighbours, expected {here}")
 
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""
@@ -178,12 +206,16 @@ class Hub(Waiting):
         """Why there is no connection; said once, however often it is tried."""
         n.trouble, n.wrong = why, wrong
         if why not in n.told:
-            n.told.add(why)
-            self.journal.tell("refused" if wrong else "trouble", n.name, f"{n.name} {why}")
+            n.told.append(why)
+            self.journal.neighbour("refused" if wrong else "trouble", n.name, f"{n.name} {why}")
 
     def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Something went wrong on a connection, which is closed by now: whoever was there may call again."""
         self.journal.mishap("mishap", f"{context.get('message')}: {context.get('exception')!r}")
+
+    def view_failed(self, error: Exception) -> None:
+        """A view is switched off; the run goes on without it."""
+        self.journal.tell("mishap", self.me.agent, f"a view failed and is switched off: {error!r}")
 
     # What links report
 
@@ -206,13 +238,12 @@ class Hub(Waiting):
             self.post.learnt(peer)
         self.wake()
 
-    def bye(self, peer: Neighbour, table: dict[str, Any]) -> None:
+    def bye(self, peer: Neighbour, why: str) -> None:
         """The run is over for a neighbour."""
-        if table.get("why") == "done":
+        if why == "done":
             peer.done = True
             self.wake()
         else:
-            why = "".join(c if c.isprintable() else "?" for c in str(table.get("why"))[:REASON])
             self.say_bye(why)
             self.end(Ended(f"{peer.name} ended the run, which {why}"))
 
@@ -233,7 +264,7 @@ class Hub(Waiting):
                 )
                 self.note_trouble(link.called, told, False)
         elif n.link is link:
-            n.link = None
+            n.link = n.degree_in_hello = None
             n.trouble = why or "has ended the connection"
             if not (n.done or self.closing):
-                self.journal.note("lost", peer=n.name, why=n.trouble)
+                self.journal.neighbour_note("lost", n.name, why=n.trouble)

@@ -55,6 +55,8 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     if fixed:
         shared["stop"]["diameter"] = built.diameter
+        if tables["problem"].get("center") or tables["problem"].get("standardise"):
+            shared["stop"]["spectrum"] = list(built.spectrum)
         shared["algorithm"] = _told(tables.get("algorithm", experiment.DEFAULT), tables["problem"], built)
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}

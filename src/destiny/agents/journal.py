@@ -10,12 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from destiny.agents.wire import sanitise
+
 MINUTE = 60.0
 MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
+MOST_EACH = 20  # lines a minute on one neighbour, of each event
+LINE = 1000  # letters of a sentence
 
 
 class Journal:
     """Writes events to a file, and those a person should see to standard error too.
+
+    Nothing that fails here ends a run: a log that cannot be written is given up.
 
     Parameters
     ----------
@@ -30,46 +36,72 @@ class Journal:
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
         self.file = None if path is None else path.open("ab", buffering=0)
-        self.since, self.dropped = time.monotonic(), 0
-        self.lines: Counter[str] = Counter()  # on strangers
+        self.since = time.monotonic()
+        self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbour; "" for strangers
         self.recent: list[dict[str, Any]] = []
 
     def tell(self, event: str, peer: str, sentence: str, **facts: Any) -> None:
         """An event a person should know of."""
         self.note(event, peer=peer, why=sentence, **facts)
-        if self.loud:
-            print(f"destiny: {self.agent}: {sentence}", file=sys.stderr, flush=True)
+        self.say(sentence)
+
+    def say(self, sentence: str, always: bool = False) -> None:
+        """A line on standard error, if anybody wants it and it can still be written to."""
+        if self.loud or always:
+            try:
+                print(f"destiny: {self.agent}: {sanitise(sentence, LINE)}", file=sys.stderr, flush=True)
+            except (OSError, ValueError):
+                self.loud = False
 
     def stranger(self, peer: str, sentence: str, address: str) -> None:
         """Somebody who is no neighbour was refused; told if there was not too much of that lately."""
         if self.room("refused"):
             self.tell("refused", peer, sentence, address=address)
 
+    def neighbour(self, event: str, name: str, sentence: str, **facts: Any) -> None:
+        """Something about a neighbour that a person should know of, unless it happens all the time."""
+        if self.room(event, name):
+            self.tell(event, name, sentence, **facts)
+
+    def neighbour_note(self, event: str, name: str, **facts: Any) -> None:
+        """Something about a neighbour for the file, unless it happens all the time."""
+        if self.room(event, name):
+            self.note(event, peer=name, **facts)
+
     def mishap(self, event: str, why: str) -> None:
         """Something that callers may have brought about, as often as they like."""
         if self.room(event):
             self.note(event, why=why)
 
-    def room(self, event: str) -> bool:
-        """Whether there is room for one more line that strangers caused."""
+    def room(self, event: str, neighbour: str = "") -> bool:
+        """Whether there is room for one more line on an event with a neighbour, or with strangers."""
         self.count()
-        self.lines[event] += 1
-        self.dropped += self.lines[event] > MOST
-        return self.lines[event] <= MOST
+        self.lines[event, neighbour] += 1
+        return self.lines[event, neighbour] <= _most(neighbour)
 
     def count(self, last: bool = False) -> None:
-        """Once a minute is over, or in the end: say how many lines on strangers are missing."""
-        if last or time.monotonic() - self.since > MINUTE:
-            dropped, self.since, self.dropped = self.dropped, time.monotonic(), 0
-            self.lines.clear()
-            if dropped:
-                self.note("dropped", dropped=dropped, why=f"{dropped} more lines on strangers")
+        """Once a minute is over, or in the end: say how many lines are missing."""
+        if not last and time.monotonic() - self.since <= MINUTE:
+            return
+        lines, self.lines, self.since = self.lines, Counter(), time.monotonic()
+        for (event, neighbour), number in lines.items():
+            dropped = number - _most(neighbour)
+            if dropped > 0:
+                self.report_dropped(event, neighbour, dropped)
+
+    def report_dropped(self, event: str, neighbour: str, dropped: int) -> None:
+        """How many lines of an event were not written."""
+        what = "refusals" if event == "refused" else f"lines of the kind {event!r}"
+        sentence = f"{dropped} more {what} of {neighbour or 'strangers'} in the last minute"
+        self.note("dropped", dropped=dropped, why=sentence, **({"peer": neighbour} if neighbour else {}))
+        self.say(sentence)
 
     def note(self, event: str, **facts: Any) -> None:
         """An event for the file."""
         self.count()
         entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "agent": self.agent}
-        entry |= {"event": event, **facts}
+        safe = {k: sanitise(fact, LINE) if isinstance(fact, str) else fact for k, fact in facts.items()}
+        entry |= {"event": event, **safe}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
         if self.file is not None:
             try:
@@ -77,7 +109,7 @@ class Journal:
             except OSError as error:  # a run does not end for want of a log
                 self.file.close()
                 self.file = None
-                print(f"destiny: {self.agent}: no more log: {error.strerror}", file=sys.stderr, flush=True)
+                self.say(f"no more log: {error.strerror}", always=True)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -85,3 +117,7 @@ class Journal:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+def _most(neighbour: str) -> int:
+    return MOST_EACH if neighbour else MOST

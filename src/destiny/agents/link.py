@@ -13,7 +13,7 @@ import numpy as np
 from destiny.agents import wire
 from destiny.agents.neighbour import Message, Neighbour
 from destiny.agents.tls import identities
-from destiny.agents.wire import Header, Hello, Kind, Refused
+from destiny.agents.wire import Header, Hello, Kind, Refused, sanitise
 
 if TYPE_CHECKING:
     from destiny.agents.hub import Hub
@@ -42,7 +42,7 @@ class Link(asyncio.BufferedProtocol):
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
         self.identities: frozenset[str] = frozenset()
-        self.paused = self.dead = self.said_bye = False
+        self.paused = self.dead = self.said_bye = self.heard_bye = False
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
@@ -51,7 +51,12 @@ class Link(asyncio.BufferedProtocol):
     def who(self) -> str:
         """The other side for the log: the agent if known, else what its certificate says."""
         known = self.peer or self.called
-        return known.name if known else ", ".join(sorted(self.identities)) or "unknown"
+        return known.name if known else self.shown_identities or "unknown"
+
+    @property
+    def shown_identities(self) -> str:
+        """What its certificate says, safe to show."""
+        return sanitise(", ".join(sorted(self.identities)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over: both certificates are of our CA."""
@@ -85,13 +90,19 @@ class Link(asyncio.BufferedProtocol):
 
     def room(self, header: Header) -> memoryview:
         """Memory for a message; refuses what is not due."""
+        if self.heard_bye and header.kind is not Kind.REFUSED:
+            raise Refused(f"sent {header.kind.name} after its BYE")
         if header.kind is not Kind.DATA:
+            if header.round or (header.mark and header.kind is not Kind.HELLO):
+                raise Refused(f"sent {header.kind.name} with a round or a mark, which it cannot have")
             return memoryview(bytearray(header.length))  # at most `wire.WORDS`
         peer = self.peer
         if peer is None:
             raise Refused("sent data before its HELLO")
         if header.round != (due := self.hub.due(peer)):
             raise Refused(f"sent round {header.round} where round {due} was due")
+        if header.mark > header.round:
+            raise Refused(f"sent mark {header.mark} in round {header.round}: it has not come so far")
         exact = self.hub.post.size(due)
         if not self.fits(header.length, exact):
             expected = f"at most {self.hub.largest}" if exact is None else str(exact)
@@ -117,7 +128,8 @@ class Link(asyncio.BufferedProtocol):
         elif header.kind is Kind.DATA:
             self.take_numbers(self.peer, header, content)
         elif header.kind is Kind.BYE:
-            self.hub.bye(self.peer, wire.parse(content))
+            self.heard_bye = True
+            self.hub.bye(self.peer, wire.reason(content))
         else:
             raise Refused("sent a second HELLO")
 
@@ -163,11 +175,12 @@ class Link(asyncio.BufferedProtocol):
         if self.dead:
             return
         sentence = f"{self.who} ({self.address}) {why}"
-        if self.called is not None or any(n.identity in self.identities for n in self.hub.neighbours):
-            self.hub.journal.tell("refused", self.who, sentence, address=self.address)
+        known = self.called or next((n for n in self.hub.neighbours if n.identity in self.identities), None)
+        if known is not None:
+            self.hub.journal.neighbour("refused", known.name, sentence, address=self.address)
         else:
             self.hub.journal.stranger(self.who, sentence, self.address)
-        self.write(wire.words(Kind.REFUSED, {"why": why[: wire.REASON]}))
+        self.write(wire.words(Kind.REFUSED, {"why": why}))
         self.end(why)
         with contextlib.suppress(RuntimeError):
             self.transport.close()  # flushes first

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from destiny.agents.link import Link
 
 SLOTS = 2  # messages held for a round to come: a neighbour cannot be further ahead while all is well
+REMEMBERED = 20  # troubles with a neighbour that are not said twice
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,22 @@ class Neighbour:
         The first round that has not come from it.
     durable : int
         It needs no round before this one ever again.
+    received : int
+        It had all rounds before this one when it first connected to this process.
     degree : int or None
-        How many neighbours it has.
+        How many neighbours it has: the weights of this run are made of it.
+    degree_in_file : int or None
+        The same as the network in the file has it, if the file has one.
+    degree_in_hello : int or None
+        The same as it says itself, while it is connected.
     done : bool
         It has its answer, and needs nothing more.
     trouble : str
         Why there is no connection.
     wrong : bool
         Whether that is a disagreement, which waiting alone does not cure.
-    told : set of str
-        Troubles that were said already.
+    told : deque of str
+        Troubles that were said lately.
     """
 
     name: str
@@ -56,11 +63,14 @@ class Neighbour:
     link: Link | None = None
     need: int = 0
     durable: int = 0
+    received: int = 0
     degree: int | None = None
+    degree_in_file: int | None = None
+    degree_in_hello: int | None = None
     done: bool = False
     trouble: str = "has not been heard of"
     wrong: bool = False
-    told: set[str] = field(default_factory=set)
+    told: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     bytes_in: int = 0
     bytes_out: int = 0
     connections: int = 0

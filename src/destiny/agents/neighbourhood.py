@@ -25,13 +25,21 @@ class Neighbourhood:
         d.
     diameter : int, optional
         Rounds until everybody has heard of everybody; d - 1 is always enough.
+    spectrum : (low, high), optional
+        Where the eigenvalues of the weights lie, but for the 1; averages take fewer rounds if it is known.
     """
 
     def __init__(
-        self, index: int, neighbours: Sequence[int], agents: int, diameter: int | None = None
+        self,
+        index: int,
+        neighbours: Sequence[int],
+        agents: int,
+        diameter: int | None = None,
+        spectrum: tuple[float, float] | None = None,
     ) -> None:
         self.index, self.neighbours, self.agents = index, list(neighbours), agents
         self.diameter = agents - 1 if diameter is None else diameter
+        self.spectrum = spectrum
         self.W: csr_array[Any, Any] | None = None
 
     def learn(self, degrees: Mapping[int, int]) -> None:

@@ -23,6 +23,7 @@ class Sent:
     def __init__(self) -> None:
         self.messages: dict[int, memoryview] = {}
         self.first = 0  # the earliest round still held
+        self.end = 0  # one after the last round sent
         self.unsaved = 0  # the earliest round not on disk
 
     def add(self, round: int, mark: int, blocks: list[Array]) -> Array:
@@ -34,6 +35,7 @@ class Sent:
         numbers = whole[HEADER.size // 8 :]
         np.concatenate([block.ravel() for block in blocks], out=numbers)
         self.messages[round] = message
+        self.end = round + 1
         return numbers
 
     def prune(self, round: int) -> None:
@@ -82,7 +84,7 @@ class Sent:
         while found.first - 1 in found.messages:
             found.first -= 1
         found.messages = {k: m for k, m in found.messages.items() if found.first <= k < end}
-        found.unsaved = end
+        found.unsaved = found.end = end
         return found
 
 

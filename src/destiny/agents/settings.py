@@ -18,7 +18,9 @@ from destiny.agents.wire import Hello
 from destiny.drive import settings_of
 from destiny.engines.agreement import columns_of, digest, plain
 from destiny.errors import ProblemError, SettingsError, is_number
+from destiny.problems import Centred
 from destiny.problems.data import File
+from destiny.problems.once import Once
 from destiny.tables import check
 from destiny.types import Algorithm, Array, Problem, Topology
 
@@ -31,7 +33,7 @@ AGENT = {
 }  # fmt: skip
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 NEIGHBOUR = {"name": str, "index": int, "address": str, "identity": str, "dial": bool}
-STOP = {"rounds": int, "tolerance": float, "diameter": int}
+STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
 
@@ -131,6 +133,10 @@ def shared(s: Settings) -> dict[str, Any]:
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
         "diameter": getattr(s.network, "diameter", None), "columns": columns_of(s.problem),
     }  # fmt: skip
+    if isinstance(s.problem, Centred):
+        facts |= s.problem.settings
+    if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
+        facts["spectrum"] = s.network.spectrum
     return plain(facts)
 
 
@@ -182,7 +188,8 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
         silos[me["index"]] = File(str(folder / table[key]), **experiment.file_options(table, key))
         return silos
 
-    return experiment.Once(experiment.read_problem({**table, "agents": me["agents"]}, folder, own))
+    problem = experiment.read_problem({**table, "agents": me["agents"]}, folder, own)
+    return problem if isinstance(problem, Centred) else Once(problem)
 
 
 def _elsewhere() -> Any:
@@ -195,7 +202,10 @@ def read_network(
     """[network], if all are to know it; otherwise what the neighbours tell each other will do."""
     mine = [n.index for n in neighbours]
     if "network" not in tables:
-        return Neighbourhood(me["index"], mine, me["agents"], tables.get("stop", {}).get("diameter"))
+        stop = tables.get("stop", {})
+        return Neighbourhood(
+            me["index"], mine, me["agents"], stop.get("diameter"), read_spectrum(stop.get("spectrum"))
+        )
     network = experiment.read_network(tables["network"], me["agents"], folder)
     edges = network.edges  # type: ignore[attr-defined]
     linked = sorted(int(edge.sum()) - me["index"] for edge in edges if me["index"] in edge)
@@ -204,4 +214,15 @@ def read_network(
             f"[network] links agent {me['index']} with {linked}, but each [[neighbour]] is one of {mine}: "
             "make them equal"
         )
+    for n in neighbours:
+        n.degree_in_file = int((edges == n.index).sum())
     return network
+
+
+def read_spectrum(ends: list[float] | None) -> tuple[float, float] | None:
+    """[stop] spectrum: where the eigenvalues of the weights lie, but for the 1."""
+    if ends is None:
+        return None
+    if len(ends) != 2 or not -1 < ends[0] <= ends[1] < 1:
+        raise SettingsError(f"[stop] spectrum must be two numbers -1 < low <= high < 1; found {ends}")
+    return float(ends[0]), float(ends[1])

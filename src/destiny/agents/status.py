@@ -12,6 +12,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from destiny.agents.agent import View
 from destiny.agents.journal import Journal
@@ -65,9 +66,9 @@ class Terminal:
 
     def table(self) -> Table:
         """The table of this moment."""
-        table = Table(*COLUMNS, title=headline(self.view), title_justify="left")
+        table = Table(*COLUMNS, title=Text(headline(self.view)), title_justify="left")
         for row in rows(self.view):
-            table.add_row(*row)
+            table.add_row(*map(Text, row))  # as it is: rich reads markup in strings, and peers may send some
         return table
 
     @staticmethod
@@ -155,9 +156,11 @@ async def _serving(view: View, listener: socket.socket) -> None:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, sock=listener, limit=REQUEST)
-    async with server:
-        await server.serve_forever()
+    try:
+        async with await asyncio.start_server(answer, sock=listener, limit=REQUEST) as server:
+            await server.serve_forever()
+    except Exception as error:  # a run does not end for want of a page
+        view.hub.view_failed(error)
 
 
 def respond(view: View, asked: bytes) -> bytes:

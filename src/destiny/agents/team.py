@@ -40,7 +40,7 @@ class Alone:
         exchange = Exchange(self.hub, network, self.index, self.sent)
         self.hub.open(exchange)
         try:
-            self.hub.wait(lambda: all(n.degree is not None for n in self.hub.neighbours))
+            self.hub.meet()
         except Absent:
             raise self.nobody() from None
         if isinstance(network, Neighbourhood):
@@ -49,9 +49,9 @@ class Alone:
 
     def nobody(self) -> DestinyError:
         """Who has not come, and why."""
-        late = [n for n in self.hub.neighbours if n.degree is None]
+        late = [n for n in self.hub.neighbours if not (n.degree or n.degree_in_hello)]
         told = " and ".join(f"{n.name} {n.trouble}" for n in late)
-        text = f"not all neighbours have come within {self.hub.deadline:g} s: {told}"
+        text = f"not all neighbours have come within {self.hub.patience:g} s: {told}"
         return SettingsError(text) if all(n.wrong for n in late) else Absent(text)
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:

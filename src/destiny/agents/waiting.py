@@ -11,6 +11,7 @@ from typing import Any
 from destiny.errors import DestinyError
 
 TICK = 0.2  # seconds between two looks at the clock and at signals
+LONGEST_TICK = 0.5  # seconds; after more this process did not run, for which neighbours cannot help
 GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
 
 
@@ -41,6 +42,11 @@ class Waiting:
     ----------
     deadline : float
         Seconds a wait may last; 0 means for ever.
+
+    Attributes
+    ----------
+    start : float
+        Seconds from the first wait on in which no wait fails: neighbours may be starting too.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -52,7 +58,7 @@ class Waiting:
         self.waiting: asyncio.Future[None] | None = None
         self.over: BaseException | None = None
         self.ready: Callable[[], bool] = lambda: True
-        self.since = self.told_to_stop = 0.0
+        self.waited = self.waited_before = self.looked = self.start = self.told_to_stop = 0.0
 
     def spawn(self, task: Any) -> asyncio.Task[None]:
         """Run something in the background as long as the hub lives."""
@@ -69,7 +75,8 @@ class Waiting:
 
     def wait(self, ready: Callable[[], bool], patient: bool = False) -> bool:
         """Turn the loop until something is the case; whether it is before the deadline, if patient."""
-        self.ready, self.since = ready, time.monotonic()
+        self.waited_before += self.waited
+        self.ready, self.waited, self.looked = ready, 0.0, time.monotonic()
         if self.over is not None:
             raise self.over
         if ready():
@@ -100,15 +107,34 @@ class Waiting:
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
 
+    @property
+    def patience(self) -> float:
+        """Seconds this wait has lasted or may last, for messages."""
+        return max(self.deadline, int(self.waited))
+
     def tick(self) -> None:
-        """Look at the clock and at signals."""
-        now = time.monotonic()
-        if self.deadline and now - self.since > self.deadline:
+        """Look at the clock and at signals, and show what is to be shown; again and again, whatever fails."""
+        try:
+            self.look_at_clock(time.monotonic())
+            for watcher in list(self.watchers):
+                try:
+                    watcher()
+                except Exception as error:
+                    self.watchers.remove(watcher)
+                    self.view_failed(error)
+        finally:
+            self.loop.call_later(TICK, self.tick)
+
+    def look_at_clock(self, now: float) -> None:
+        """End the wait if it has lasted too long, or if a signal came."""
+        self.waited += min(now - self.looked, LONGEST_TICK)
+        self.looked = now
+        if self.deadline and self.waited > self.deadline and self.waited + self.waited_before > self.start:
             self.fail(Absent("the deadline has passed"))
         if (name := self.interrupted()) is not None:
             self.told_to_stop = self.told_to_stop or now
             if now - self.told_to_stop > GRACE:
                 self.fail(Stopped(name, "while waiting for neighbours"))
-        for watcher in self.watchers:
-            watcher()
-        self.loop.call_later(TICK, self.tick)
+
+    def view_failed(self, error: Exception) -> None:
+        """A view has failed, and is called no more."""

@@ -21,12 +21,23 @@ from destiny.types import Array
 HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, nothing, round, mark, length
 MAGIC, PROTOCOL = b"DSTY", 1
 WORDS = 8192  # bytes of JSON at most; a HELLO with all settings of a run takes about 1000
-LEVELS = 16  # of nested JSON at most; a HELLO has four. How many a parser bears depends on the Python
 REASON = 500  # letters of a reason that are passed on
+LETTERS = 100  # of a name or a value of a peer's that are shown; names in files have no more
+LEVELS = 8  # of tables and lists inside each other; settings have two
+
+
+def sanitise(text: object, most: int = LETTERS) -> str:
+    """Text of a peer's, safe for a log or a terminal: one line, printable, at most so many letters."""
+    whole = str(text)
+    shown = "".join(c if c.isprintable() else "?" for c in whole[:most])
+    return shown if len(whole) <= most else shown[:-3] + "..."
 
 
 class Refused(DestinyError):
-    """A peer, or something it sent, that is not accepted; the text says why."""
+    """A peer, or something it sent, that is not accepted; the text says why, and is safe to show."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(sanitise(why, REASON))
 
 
 class Kind(IntEnum):
@@ -124,28 +135,31 @@ def words(kind: Kind, table: dict[str, Any], mark: int = 0) -> bytes:
 def parse(raw: bytes | memoryview) -> dict[str, Any]:
     """The table in a message of words."""
     try:
-        table = json.loads(bytes(raw))
+        table = json.loads(bytes(raw), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
         raise Refused(f"sent words that are no JSON ({type(error).__name__})") from error
     if not isinstance(table, dict):
         raise Refused(f"sent JSON that is no table but {type(table).__name__}")
-    if _deeper(table, LEVELS):
-        raise Refused(f"sent words that are no JSON of at most {LEVELS} levels")
+    if not _is_shallow(table, LEVELS):
+        raise Refused(f"sent JSON with more than {LEVELS} tables and lists inside each other")
     return table
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether tables and lists are nested in more than so many levels."""
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise Refused("sent JSON in which a name stands twice")
+    return table
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels >= 0 and all(_is_shallow(each, levels - 1) for each in inner)
 
 
 def reason(raw: bytes | memoryview) -> str:
-    """Why a peer ends the connection, fit to be shown: one line, nothing that steers a terminal."""
-    found = str(parse(raw).get("why", ""))[:REASON]
-    return "".join(c if c.isprintable() else "?" for c in found)
+    """Why a peer ends the connection or the run, safe to show."""
+    return sanitise(parse(raw).get("why", ""), REASON)
 
 
 @dataclass(frozen=True)
@@ -172,7 +186,7 @@ class Hello:
         texts, counts = ("agent", "run", "version", "digest"), ("index", "degree", "need")
         if (
             set(table) != {f.name for f in fields(cls)}
-            or not all(isinstance(table[name], str) and len(table[name]) <= REASON for name in texts)
+            or not all(isinstance(table[name], str) and len(table[name]) <= LETTERS for name in texts)
             or not all(is_whole(table[name]) and 0 <= table[name] < 2**63 for name in counts)
             or not isinstance(table["settings"], dict)
         ):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.centring import planned_rounds
 from destiny.compare import labelled
 from destiny.diagnosis import findings as find
 from destiny.diagnosis import page
@@ -19,7 +20,8 @@ from destiny.diagnosis.mixing import Mixing
 from destiny.diagnosis.prediction import Case, Prediction, predict
 from destiny.diagnosis.theory import Theory, constants
 from destiny.errors import MismatchError
-from destiny.experiment import Once
+from destiny.problems import Centred
+from destiny.problems.once import Once
 from destiny.run import prepare
 from destiny.stiefel import polar
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
@@ -92,7 +94,9 @@ def diagnose(
     6.2
     """
     ready = prepare(problem, network, start=start, seed=seed, tolerance=tolerance, rounds=rounds)
-    whole, X = Once(ready.problem), polar(ready.drive.X.mean(axis=0))
+    centring = planned_rounds(ready.problem, network)
+    seen_as = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
+    whole, X = Once(seen_as), polar(ready.drive.X.mean(axis=0))
     methods = named(algorithms)
     tell("hosting the agents")
     seen = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
@@ -105,6 +109,7 @@ def diagnose(
     misfits, told = judged(methods, ready.problem, network, case)
     fit = {label: methods[label] for label in told}
     findings = [
+        *find.of_mean(ready.problem, seen, ground.X, centring),
         *find.of_data(ground, seen), *find.of_agents(seen), *find.of_curvature(ground),
         *find.of_network(network, case.mixing.lambda_), *misfits,
         *(f for label, m in fit.items() for f in find.of_method(label, m, told[label], case, rounds)),

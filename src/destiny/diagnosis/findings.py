@@ -8,14 +8,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from destiny.centring import share_of, totals_of, uncentred
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.mixing import shown, weak_points
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
 from destiny.gossip import SINGLE
 from destiny.networks import Network
+from destiny.problems import Centred
 from destiny.steps import FIRST, Constant, PlainBB
-from destiny.types import Topology
+from destiny.types import Array, Problem, Topology
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
@@ -65,6 +67,23 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
             f"features on very different scales: their parts of the gradients differ by a factor of "
             f"{used.max() / used.min():.0e}"
         )
+        yield Finding("data", "look", text)
+
+
+def of_mean(problem: Problem, seen: Differences, X: Array, rounds: int) -> Iterator[Finding]:
+    """Whether the mean of the data hides their variance at the answer X, or what subtracting it takes."""
+    if isinstance(problem, Centred):
+        taken = (
+            f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
+        )
+        also = ", and each column's standard deviation" if problem.standardise else ""
+        yield Finding("data", "ok", f"the agents first find the mean{also}, {taken}")
+        return
+    totals = totals_of(seen.hosted)
+    if totals is None:
+        return
+    gradient = seen.hosted.gradient(seen.everywhere(X)).mean(axis=0)
+    if (text := uncentred(share_of(totals.mean(axis=0), X, gradient))) is not None:
         yield Finding("data", "look", text)
 
 

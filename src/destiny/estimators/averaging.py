@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.agents.answer import average
+from destiny.averaging import agree
 from destiny.engines.base import Engine, HostedAgents
-from destiny.gossip import centred, chebyshev, rounds_for
 from destiny.types import Array, Topology
-
-ACCURACY = 1e-16  # what is left of the agents' differences: less than rounding
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Averages:
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                return self._averaged(agents, values)
+                return agree(agents, self.network, values)
 
             parts = team.each(task, [None] * len(team.hosts))
             self.rounds, self.scalars = team.traffic.rounds, team.traffic.scalars
@@ -74,13 +71,3 @@ class Averages:
             return Averaged(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
         finally:
             team.close()
-
-    def _averaged(self, agents: HostedAgents, values: Array) -> Array:
-        if self.network.agents == 1:
-            return values
-        spectrum = getattr(self.network, "spectrum", None)
-        if spectrum is None:  # it changes from round to round: mix until nobody sees a change
-            return average(agents, self.network, values)[0]
-        shift, lambda_ = centred(*spectrum)
-        rounds = rounds_for(ACCURACY, lambda_)
-        return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from destiny.estimators.rows import elsewhere
 from destiny.problems import OLSR, PCA, Separable
 from destiny.types import Array, Problem
+
+BLOCK = 1_000_000  # numbers of sparse rows written out at a time
 
 
 def centred(rows: Any, mean: Array) -> Any:
@@ -26,10 +28,32 @@ def square(rows: Any, mean: Array) -> float:
     """||rows - 1 mean^T||_F^2."""
     if isinstance(rows, np.ndarray):
         return float(np.sum(np.square(np.subtract(rows, mean, dtype=np.float64))))
-    # Every entry is -mean but the stored ones, which are set right one by one.
-    stored = rows.tocoo()
-    at = mean[stored.coords[1]]
-    return float(rows.shape[0] * (mean @ mean) + np.sum(np.square(stored.data - at) - np.square(at)))
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    # Entries that are not stored are zero, hence -mean.
+    unstored = rows.shape[0] - np.bincount(rows.indices, minlength=rows.shape[1])
+    return float(unstored @ np.square(mean) + np.sum(np.square(rows.data - mean[rows.indices])))
+
+
+def gram(rows: Any, basis: Array | None) -> Array:
+    """(rows basis)^T (rows basis) of centred rows; without a basis rows^T rows."""
+    if basis is not None:
+        rows = rows @ basis
+    elif isinstance(rows, LinearOperator):
+        rows = rows @ np.eye(rows.shape[1])
+    return np.asarray(rows.T @ rows)
+
+
+def dense_blocks(rows: Any) -> Iterator[tuple[slice, Array]]:
+    """Rows as arrays: dense ones at once, sparse ones some at a time."""
+    if isinstance(rows, np.ndarray):
+        yield slice(None), rows
+        return
+    size = max(1, BLOCK // rows.shape[1])
+    for start in range(0, rows.shape[0], size):
+        part = slice(start, start + size)
+        yield part, rows[part].toarray()
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import svd_flip
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from destiny.errors import ProblemError
 from destiny.estimators.fitting import Decentralized
+from destiny.estimators.inputs import silos_in_silos_out
 from destiny.estimators.party import Party
 from destiny.problems import SDL
 from destiny.types import Algorithm, Array, Topology
 
 
+@silos_in_silos_out("transform", "inverse_transform")
 class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """An orthonormal dictionary in which rows held by many agents are sparse, by the l4 norm.
 
@@ -49,7 +50,7 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         self,
         n_components: int | None = None,
         *,
-        n_agents: int = 8,
+        n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | None = None,
         tol: float = 1e-6,
@@ -66,14 +67,11 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
 
     def transform(self, X: Any) -> Any:
         """Codes of some rows, ``X components_^T``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return X @ self.components_.T
+        return self._rows(X) @ self.components_.T
 
     def inverse_transform(self, X: Any) -> Any:
         """Rows that have these codes, ``X components_``."""
-        check_is_fitted(self)
-        return check_array(X, dtype=[np.float64, np.float32]) @ self.components_
+        return self._codes(X) @ self.components_
 
     @property
     def _n_features_out(self) -> int:

@@ -11,26 +11,42 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, chosen
 from destiny.engines.base import Engine
 from destiny.errors import ProblemError, SettingsError, is_number, is_whole
+from destiny.estimators.inputs import (
+    column_names,
+    explained,
+    in_silo,
+    labels_of_silos,
+    require_numbers,
+    require_same_columns,
+)
 from destiny.estimators.party import Party, everyone, network_of
 from destiny.estimators.rows import deal, is_silos, refuse_other_containers
+from destiny.history import History
 from destiny.result import Result
+
+AGENTS = 8  # that one table is dealt out to, unless told otherwise
 
 
 class Decentralized:
-    """Mixed into an estimator: `fit` and `fit_local`, which hand a `Party` to its ``_learn``."""
+    """Mixed into an estimator: `fit` and `fit_local`, which hand a `Party` to its ``_learn``.
+
+    The methods for rows (`transform`, `predict`, ...) take what `fit` takes: for one table the result is one
+    array, for a list of tables a list of arrays. `score` is one number, of all rows.
+    """
 
     _supervised = False
     _sparse = True
     _least = 1  # rows
     _sizes = (1e-20, 1e20)  # what the largest number may be
     network: Any
-    n_agents: int
+    n_agents: int | None
     random_state: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -42,16 +58,20 @@ class Decentralized:
             One table is dealt out to ``n_agents`` agents, in order. A list of tables (2-D arrays, sparse
             matrices, data frames) has one per agent, of any number of rows.
         y : array-like (n_samples,), or a list of them
-            Labels, for a classifier.
+            Labels, for a classifier; a list of them beside a list of tables.
         """
         refuse_other_containers(X)
         if is_silos(X):
             tables = self._silos(X, y)
         else:
             table, labels = self._table(X, y, True, self._least)
-            agents = self._agents()
+            agents = self._agents(None)
             tables = list(zip(deal(table, agents), deal(labels, agents), strict=True))
         return self._gathered(dict(enumerate(tables)), Local(), len(tables))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit to all rows and transform them; a list of tables gives a list."""
+        return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
 
     def fit_local(self, X: Any, y: Any = None) -> Self:
         """Fit from a process that has its own rows only; all processes of an MPI job call it.
@@ -67,9 +87,12 @@ class Decentralized:
         """
         engine: Engine = Mpi() if chosen() == "mpi" else Local()  # first: from now on a refusal ends the job
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
+        refuse_other_containers(X)
+        if is_silos(X):
+            raise ProblemError("fit_local takes the table of one agent; found a list of tables: use fit")
         mine = self._table(X, y, True, 0)
-        names = getattr(self, "feature_names_in_", np.empty(0))
-        facts = {"number of features": self.n_features_in_, "feature names": names.tolist()}  # type: ignore[attr-defined]
+        names = [str(name) for name in column_names(X) or []]
+        facts = {"number of features": self.n_features_in_, "feature names": names}  # type: ignore[attr-defined]
         engine.same({"estimator": type(self).__name__, **facts, "sparse rows": issparse(mine[0])})
         return self._gathered({rank: mine}, engine, ranks)
 
@@ -79,13 +102,15 @@ class Decentralized:
             value = getattr(self, name)
             if not is_number(value) or value < least:
                 raise SettingsError(f"{name} must be a number of at least {least:g}; found {value!r}")
+        self._agents(agents)
         self._require_size(tables)
         drawn = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = everyone(engine, drawn)[0]
         network = network_of(self.network, agents, seed)
         rows = {i: table for i, (table, _) in tables.items()}
         labels = {i: y for i, (_, y) in tables.items()} if self._supervised else {}
-        self._learn(Party(rows, labels, network, engine, seed))
+        with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
+            self._learn(Party(rows, labels, network, engine, seed))
         return self
 
     def _require_size(self, tables: Mapping[int, tuple[Any, Any]]) -> None:
@@ -105,38 +130,73 @@ class Decentralized:
 
     def _silos(self, X: Any, y: Any) -> list[tuple[Any, Any]]:
         """Every silo, checked; a refusal names it."""
-        labels = y if self._supervised and y is not None else [None] * len(X)
-        if len(labels) != len(X):
-            raise ProblemError(f"y must have the labels of each of the {len(X)} silos; found {len(labels)}")
-        found = []
+        labels = labels_of_silos(y, len(X)) if self._supervised else [None] * len(X)
+        names = [column_names(table) for table in X]
+        first = next((agent for agent, its in enumerate(names) if its is not None), 0)
+        tables = []
         for agent, (table, mine) in enumerate(zip(X, labels, strict=True)):
-            try:
-                found.append(self._table(table, mine, agent == 0, 0))
-            except ValueError as error:
-                raise ProblemError(f"silo {agent}: {error}") from error
-        return found
+            in_silo(agent, require_same_columns, names[agent], names[first], f"silo {first}")
+            tables.append(in_silo(agent, self._table, table, mine, agent == 0, 0))
+        return tables
 
     def _table(self, X: Any, y: Any, first: bool, least: int) -> tuple[Any, NDArray[Any]]:
         """One table and its labels as scikit-learn has them; the first tells how many features there are."""
-        options = {
-            "accept_sparse": "csr" if self._sparse else False, "dtype": [np.float64, np.float32],
-            "ensure_min_samples": least, "reset": first,
-        }  # fmt: skip
         if not self._supervised:
-            table = validate_data(self, X, **options)
+            table = self._validated(X, reset=first, ensure_min_samples=least)
             return table, np.zeros(table.shape[0])
-        table, labels = validate_data(self, X, y, **options)
-        if len(labels):
-            check_classification_targets(labels)
+        table, labels = self._validated(X, y, reset=first, ensure_min_samples=least)
+        _require_classes(labels)
         return table, labels
 
-    def _agents(self) -> int:
-        """How many agents rows are dealt out to."""
-        if not isinstance(self.network, str) and hasattr(self.network, "agents"):
-            return int(self.network.agents)
-        if not is_whole(self.n_agents) or self.n_agents < 1:
-            raise SettingsError(f"n_agents must be a whole number of at least 1; found {self.n_agents!r}")
-        return self.n_agents
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """scikit-learn's checks and conversions; every refusal is one sentence."""
+        require_numbers(X)
+        try:
+            return validate_data(
+                self,
+                X,
+                *y,
+                accept_sparse="csr" if self._sparse else False,
+                dtype=[np.float64, np.float32],
+                **options,
+            )
+        except (ValueError, TypeError) as error:
+            raise explained(error, X) from error
+
+    def _rows(self, X: Any) -> Any:
+        """Rows for a fitted estimator; there may be none."""
+        check_is_fitted(self)
+        return self._validated(X, reset=False, ensure_min_samples=0)
+
+    def _codes(self, X: Any) -> Any:
+        """What `inverse_transform` takes: as many columns as there are components."""
+        check_is_fitted(self)
+        require_numbers(X)
+        p = self.components_.shape[0]  # type: ignore[attr-defined]
+        try:
+            codes = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+        except (ValueError, TypeError) as error:
+            raise explained(error, X) from error
+        if codes.shape[1] != p:
+            raise ProblemError(
+                f"codes must have a column for each of the {p} components; found {codes.shape[1]}"
+            )
+        return codes
+
+    def _agents(self, holders: int | None) -> int:
+        """How many agents there are: as many as hold tables, or those that one table is dealt out to."""
+        asked = self.n_agents
+        if asked is not None and (not is_whole(asked) or asked < 1):
+            raise SettingsError(f"n_agents must be a whole number of at least 1; found {asked!r}")
+        if holders is None:
+            given = not isinstance(self.network, str) and hasattr(self.network, "agents")
+            holders = int(self.network.agents) if given else asked or AGENTS
+        if asked is not None and asked != holders:
+            raise SettingsError(
+                f"n_agents must be the number of silos, ranks or agents of the network, {holders}; found "
+                f"{asked}: leave n_agents out"
+            )
+        return holders
 
     def _columns(self, most: int, limit: str) -> int:
         """The number of components asked for, all of them by default."""
@@ -149,11 +209,18 @@ class Decentralized:
             )
         return asked
 
-    def _report(self, party: Party, result: Result, doubt: str | None = None) -> None:
-        """What the fit cost and whether it can be trusted; ``doubt`` is why not, though it ended well."""
+    def _report(self, party: Party, result: Result | None, doubt: str | None = None) -> None:
+        """What the fit cost and whether it can be trusted; ``doubt`` is why not, though it ended well.
+
+        Without a result there was nothing to search for.
+        """
         self.network_ = party.network
-        self.n_rounds_ = party.average.rounds + result.rounds
-        self.n_scalars_ = party.average.scalars + result.scalars
+        self.n_rounds_, self.n_scalars_ = party.average.rounds, party.average.scalars
+        self.history_, self.converged_ = History(), True
+        if result is None:
+            return
+        self.n_rounds_ += result.rounds
+        self.n_scalars_ += result.scalars
         self.history_ = result.history
         self.converged_ = result.converged and doubt is None
         if not self.converged_ and party.engine.leader:
@@ -163,3 +230,23 @@ class Decentralized:
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )
+
+
+def _require_classes(labels: NDArray[Any]) -> None:
+    """Refuse labels that are not classes."""
+    if not len(labels):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # many classes in a small silo: what counts is all silos together
+            kind = type_of_target(labels, input_name="y")
+    except TypeError as error:  # they cannot be sorted
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels}))
+        raise ProblemError(f"labels must be of one type; found {kinds}") from error
+    except ValueError as error:  # gaps
+        raise explained(error, labels) from error
+    if kind not in ("binary", "multiclass"):
+        raise ProblemError(
+            f"y must have the classes of the rows; found {labels[0]} and others (Unknown label type: "
+            f"{kind}): put the values into classes, or take a regressor"
+        )

@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_consistent_length
 
 from destiny.errors import ProblemError, SettingsError, is_number
 from destiny.estimators.centred import centred, problem
 from destiny.estimators.fitting import Decentralized
+from destiny.estimators.inputs import in_silo, labels_of_silos, silos_in_silos_out
 from destiny.estimators.party import Party
+from destiny.estimators.rows import is_silos
 from destiny.stiefel import polar
 from destiny.types import Algorithm, Array, Topology
 
 RIDGE = 1e-8  # of the variance in the reduced space: classes may have no spread of their own
+MANY, FEW = 20, 3  # classes, and rows of each: more classes with fewer rows look like measured values
 
 
+@silos_in_silos_out("transform", "decision_function", "predict")
 class OrthogonalRegression(
     Decentralized, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
 ):
@@ -30,6 +35,10 @@ class OrthogonalRegression(
     ridge regression's penalty. A new row belongs to the class that is most likely in the reduced space if
     all classes are normally distributed with the same covariance. Unlike linear discriminant analysis it
     depends on the units of the features: scale them.
+
+    The labels are classes, numbers or text. Continuous numbers are refused, and so are more than 20 different
+    whole numbers with fewer than three rows each on average: they look like the target of a regression. As
+    text they are classes, however many.
 
     All of it is found by the agents: class sizes and means, the projection, the covariance.
 
@@ -66,7 +75,7 @@ class OrthogonalRegression(
         n_components: int | None = None,
         *,
         target_scale: float = 1.5,
-        n_agents: int = 8,
+        n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | None = None,
         tol: float = 1e-4,
@@ -84,14 +93,14 @@ class OrthogonalRegression(
 
     def transform(self, X: Any) -> Any:
         """The projection of some rows, less the mean."""
-        check_is_fitted(self)
+        X = self._rows(X)
         axes: Any = self.components_.T
-        return self._rows(X) @ axes - self.mean_ @ axes
+        return X @ axes - self.mean_ @ axes
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """How much speaks for each class, ``(rows, classes)``; of two classes, for the second ``(rows,)``."""
-        check_is_fitted(self)
-        found = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
+        X = self._rows(X)
+        found = np.asarray(X @ self.coef_.T + self.intercept_)
         return found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -100,8 +109,16 @@ class OrthogonalRegression(
         best = (found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _rows(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The part of all rows, of all silos together, whose class is predicted."""
+        if not is_silos(X):
+            return float(super().score(X, y, sample_weight))
+        labels = labels_of_silos(y, len(X))
+        weights = None if sample_weight is None else np.concatenate(sample_weight)
+        predicted = self.predict(X)
+        for agent, pair in enumerate(zip(labels, predicted, strict=True)):
+            in_silo(agent, check_consistent_length, *pair)
+        return float(accuracy_score(np.concatenate(labels), np.concatenate(predicted), sample_weight=weights))
 
     @property
     def _n_features_out(self) -> int:
@@ -122,6 +139,7 @@ class OrthogonalRegression(
         p = self._columns(min(k - 1, n), "min(n_classes - 1, n_features)")
         member = {i: (y[:, None] == party.classes).astype(np.float64) for i, y in party.labels.items()}
         sums = party.average(lambda i: np.column_stack([member[i].T @ party.rows[i], member[i].sum(axis=0)]))
+        _require_few_classes(party.classes, sums.told[:, -1].sum() * party.agents)
         # Singular vectors may have either sign: agent 0 chooses, and its share of the average tells all.
         nothing = np.zeros((k + n, p))
         plan = party.average(
@@ -170,3 +188,13 @@ class OrthogonalRegression(
 def _means(sums: Array) -> tuple[Array, Array]:
     """Means of the classes ``(k, n)`` and of all rows ``(n,)``, from sums with sizes in the last column."""
     return sums[:, :-1] / sums[:, -1:], sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
+
+
+def _require_few_classes(classes: NDArray[Any], rows: float) -> None:
+    """Refuse whole numbers that look like the target of a regression."""
+    k, m = len(classes), round(rows)
+    if classes.dtype.kind not in "OUST" and k > MANY and m < FEW * k:
+        raise ProblemError(
+            f"y must have the classes of the rows; found {k} different numbers in {m} rows, as in a "
+            "regression: put the values into classes, or give y.astype(str) if each number is a class"
+        )

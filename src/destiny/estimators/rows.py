@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
 
+import numpy as np
 from scipy.sparse import issparse
 
 from destiny.errors import ProblemError
@@ -31,7 +32,21 @@ def refuse_other_containers(X: Any) -> None:
     """Say how tables of several agents are given, for what is often tried instead."""
     if isinstance(X, Mapping) and not issparse(X):  # one of SciPy's formats is a dict
         raise ProblemError("tables of several agents come in a list; found a dict: give list(X.values())")
-    if isinstance(X, list | tuple) and len(X) and all(isinstance(item, str | Path) for item in X):
+    if isinstance(X, Iterator | Set | MappingView):
+        raise ProblemError(
+            f"tables of several agents come in a list; found a {type(X).__name__}: give list(X)"
+        )
+    if isinstance(X, np.ndarray) and (X.ndim == 3 or (X.dtype == object and any(map(_is_table, X)))):
+        raise ProblemError("tables of several agents come in a list; found an array of tables: give list(X)")
+    if isinstance(X, list | tuple) and not X:
+        raise ProblemError("a table must have rows; found an empty list: give one table, or a list of tables")
+    if type(X).__name__.endswith("GroupBy"):
+        raise ProblemError(
+            "tables of several agents come in a list; found groups: give [table for _, table in X], without "
+            "the column that tells the groups"
+        )
+    names = X if isinstance(X, list | tuple) else [X]
+    if all(isinstance(item, str | Path) for item in names):
         raise ProblemError("tables must be arrays; found the names of files: read them first (pandas, NumPy)")
 
 

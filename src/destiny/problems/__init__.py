@@ -1,6 +1,7 @@
 """What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
 from destiny.problems import custom, data, olsr, pca, sdl
+from destiny.problems.centred import Centred, centred
 from destiny.problems.custom import Separable, check_gradient, total
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
@@ -11,7 +12,9 @@ __all__ = [
     "OLSR",
     "PCA",
     "SDL",
+    "Centred",
     "Separable",
+    "centred",
     "check_gradient",
     "custom",
     "data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Pair, Quadratic
-from destiny.problems.silos import Agents, Columns, Silos, Source, deal
+from destiny.problems.silos import Agents, Columns, Shift, Silos, Source, deal
 from destiny.problems.sums import Summable
 from destiny.types import Array
 
@@ -23,8 +24,8 @@ class OLSR(Summable):
     """Orthogonal least squares regression, problem (1.4) of the paper.
 
     Agent i holds data ``C_i`` and targets ``D_i``, and f_i(X) = ||C_i^T X - D_i^T||_F^2 with gradient
-    2 C_i (C_i^T X - D_i^T). Nothing is divided by m_i, nothing is centred and there is no bias; the mean
-    over the agents is taken outside.
+    2 C_i (C_i^T X - D_i^T). Nothing is divided by m_i, nothing is centred and there is no intercept
+    (`destiny.problems.centred` adds one); the mean over the agents is taken outside.
 
     Parameters
     ----------
@@ -81,6 +82,19 @@ class OLSR(Summable):
     def host(self, ids: Sequence[int]) -> Quadratic:
         """The objectives of the agents ``ids``; reads their silos and no others."""
         return Quadratic(self._load(check_ids(ids, self.agents)), self.shape, factor=1.0, scale=self.scale)
+
+    @property
+    def tables(self) -> tuple[Silos, ...]:
+        """What the agents hold: their data and their targets."""
+        return (self._silos, self._targets)
+
+    def less(self, *shifts: Mapping[int, Shift]) -> OLSR:
+        """The same problem with the data and the targets of some agents shifted."""
+        shifted = copy.copy(self)
+        shifted._silos, shifted._targets = (
+            table.less(s) for table, s in zip(self.tables, shifts, strict=True)
+        )
+        return shifted
 
     def describe(self) -> str:
         """The problem in one sentence."""

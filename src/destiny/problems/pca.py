@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
 from destiny.problems.quadratic import Quadratic, moments
-from destiny.problems.silos import Agents, Silos, Source, deal
+from destiny.problems.silos import Agents, Shift, Silos, Source, deal
 from destiny.problems.sums import Summable
 from destiny.types import Array
 
@@ -24,7 +25,8 @@ class PCA(Summable):
     """Principal component analysis, problem (1.3) of the paper.
 
     Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is
-    divided by m_i and nothing is centred; the mean over the agents is taken outside.
+    divided by m_i and nothing is centred (`destiny.problems.centred` does that); the mean over the agents is
+    taken outside.
 
     Parameters
     ----------
@@ -64,6 +66,17 @@ class PCA(Summable):
         """The objectives of the agents ``ids``; reads their silos and no others."""
         pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))
         return Quadratic(pairs, self.shape, factor=-0.5, scale=self.scale)
+
+    @property
+    def tables(self) -> tuple[Silos, ...]:
+        """What the agents hold: their data."""
+        return (self._silos,)
+
+    def less(self, *shifts: Mapping[int, Shift]) -> PCA:
+        """The same problem with the data of some agents shifted."""
+        shifted = copy.copy(self)
+        (shifted._silos,) = (table.less(s) for table, s in zip(self.tables, shifts, strict=True))
+        return shifted
 
     def variance(self, agent: int) -> float:
         """||A_i||_F^2, of which -2 f_i(X) is the part in span(X)."""

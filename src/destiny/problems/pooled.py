@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from destiny.errors import ProblemError
+from destiny.problems.centred import Centred
 from destiny.problems.checks import check_ids, check_stack
 from destiny.problems.quadratic import Quadratic
 from destiny.problems.sums import HostedTotal
@@ -97,4 +98,4 @@ def pooled(problem: Problem) -> Pooled:
     >>> pooled(problem).agents, pooled(problem).shape
     (1, (20, 2))
     """
-    return Pooled(problem)
+    return Pooled(problem.pooled() if isinstance(problem, Centred) else problem)

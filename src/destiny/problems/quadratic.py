@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.problems import columns
 from destiny.problems.checks import check_stack
 from destiny.types import Array
 
@@ -113,19 +114,28 @@ class Quadratic:
         c.
     scale : float
         Multiplies the data, not the targets.
+
+    Attributes
+    ----------
+    totals : ndarray (agents, n + 1) or None
+        Without targets: the sums of the features over an agent's samples, and the number of samples.
     """
 
     def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
         self._shape, self._factor = shape, factor
         places: dict[int, list[int]] = {}
         held: dict[int, list[tuple[Array, ...]]] = {}
+        totals: list[Array] = []
         for place, (data, targets) in enumerate(pairs):
             n, m = data.shape
             use_gram = n <= m
             alike = -1 if use_gram else m  # Gram matrices are alike whatever m_i was
             places.setdefault(alike, []).append(place)
+            if targets is None:
+                totals.append(np.append(scale * columns.sums(data), m))
             held.setdefault(alike, []).append((moments if use_gram else _convert)(data, targets, scale))
         self._agents = sum(map(len, places.values()))
+        self.totals: Array | None = np.stack(totals) if totals else None
         self._parts: list[tuple[NDArray[np.intp], Grams | Products]] = []
         for alike, members in held.items():
             arrays = [np.stack(column) for column in zip(*members, strict=True)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
 from destiny.problems.text import shorten
+from destiny.types import Array
 
 Source: TypeAlias = NDArray[Any] | Callable[[], NDArray[Any]]
 """One agent's matrix, or a callable that loads it when the agent is hosted.
@@ -57,6 +59,20 @@ class Columns:
         return self.data[..., self.which]
 
 
+@dataclass(frozen=True)
+class Shift:
+    """What is done to the columns of a table: (x - mean) / scale, both ``(n,)``, one entry per feature."""
+
+    mean: Array
+    scale: Array
+
+    def __call__(self, data: NDArray[Any]) -> Array:
+        """Samples ``(n, m)`` in float64, C-ordered."""
+        shifted: Array = np.subtract(data, self.mean[:, None], dtype=np.float64, order="C")
+        shifted /= self.scale[:, None]
+        return shifted
+
+
 class Silos:
     """The matrices of d agents, with the same number of rows, checked at the latest when they are loaded.
 
@@ -76,6 +92,7 @@ class Silos:
                 f"a problem needs at least one agent; found no {what}; give one array per agent"
             )
         self.what = what
+        self.shifts: Mapping[int, Shift] = {}
         self.sources = tuple(s if callable(s) else Columns(np.asanyarray(s), slice(None)) for s in sources)
         for agent, source in enumerate(self.sources):
             if isinstance(source, Columns):
@@ -90,8 +107,14 @@ class Silos:
     def __len__(self) -> int:
         return len(self.sources)
 
+    def less(self, shifts: Mapping[int, Shift]) -> Silos:
+        """The same matrices, those of some agents shifted when they are loaded."""
+        shifted = copy.copy(self)
+        shifted.shifts = shifts
+        return shifted
+
     def load(self, agent: int) -> NDArray[Any]:
-        """One agent's matrix ``(rows, m_i)`` in its own dtype."""
+        """One agent's matrix ``(rows, m_i)`` in its own dtype, or shifted and in float64."""
         data, name = np.asanyarray(self.sources[agent]()), self._name(agent)
         check_matrix(data, name)
         if data.shape[0] != self.rows:
@@ -100,7 +123,7 @@ class Silos:
                 "samples are columns, and all agents use the same features"
             )
         check_finite(data, name)
-        return np.asarray(data)
+        return self.shifts[agent](data) if agent in self.shifts else np.asarray(data)
 
     def describe(self) -> str:
         """Who holds how much, in a few words."""
