@@ -68,7 +68,7 @@ class Worker:
     def __init__(self, path: Path, numbers: int) -> None:
         settings = agents.read(path)
         self.hub = Hub(
-            settings.hello, settings.neighbours, settings.listen, tls.contexts(settings.files),
+            settings.hello, settings.neighbours, settings.listen, tls.Credentials(settings.files),
             Journal(settings.name, loud=False), 60, Limits(8 * numbers, settings.agents, 10**9),
         )  # fmt: skip
         network = settings.network

@@ -362,7 +362,7 @@ def test_after_all_attacks_the_run_ends_in_the_same_bits(tmp_path):
     target = Target(tmp_path)
     held = attack_with_all(target, spoils=False)
     target.party.thread(0).end()
-    target.end(0)
+    target.end(3)
     target.party.check()
     check_written(target)
     for sock in held:

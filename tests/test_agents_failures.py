@@ -48,7 +48,7 @@ def test_killed_at_random_moments_even_neighbours_together(tmp_path):
             processes[i] = party.start(i)
     assert max(party.steps(0)) < 850, "the run was over before the last of them died"
     for process in processes:
-        end(process)
+        end(process, code=3)
     party.check()
     assert [sum(e["event"] == "resumed" for e in party.log(i)) for i in range(3)] == [1, 1, 1]
 
@@ -71,16 +71,16 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
     write, replace = npz.write, npz._aside
     count = [0]
 
-    def wrapped_write(files):
+    def wrapped_write(files, *mode):
         mine = threading.current_thread() is victim
         count[0] += mine
         if mine and count[0] == 4 and when == "before a checkpoint":
             crash_here()
         if mine and count[0] == 4 and when == "between its files" and len(files) > 1:
             first, *_ = files.items()
-            write(dict([first]))
+            write(dict([first]), *mode)
             crash_here()
-        write(files)
+        write(files, *mode)
         if mine and count[0] == 4 and when == "after it":
             crash_here()
 
@@ -199,7 +199,7 @@ def test_a_slow_agent_only_slows_the_run(tmp_path):
     slow.send_signal(signal.SIGCONT)
     for other in others:
         other.end()
-    end(slow)
+    end(slow, code=3)
     party.check()
 
 
@@ -237,8 +237,9 @@ def test_a_full_disk_ends_in_a_sentence_and_nothing_is_lost(where, tmp_path, mon
     monkeypatch.setattr(np, "savez", full)
     other = party.thread(0)
     victim = party.thread(1)
-    with pytest.raises(destiny.DestinyError, match="No space left on device"):
+    with pytest.raises(destiny.DestinyError, match=r"No space left on device.*; make room") as caught:
         victim.end()
+    assert caught.value.code == 75, "a service manager starts it again"
     assert not list(party.out(1).rglob("*.tmp*"))
     monkeypatch.undo()
     party.thread(1).end()
@@ -376,14 +377,17 @@ def test_an_agent_that_lost_its_checkpoints_is_told_to_start_a_new_run(tmp_path,
 
 
 def test_a_checkpoint_of_other_data_or_another_run_is_refused(tmp_path, monkeypatch):
-    party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
+    problem, rng = 'kind = "pca"\ndata = "data.npy"\np = 3', np.random.default_rng(0)
+    party = Party(tmp_path, PAIR, problem=problem, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
+    for i in range(2):
+        np.save(party.home(i) / "data.npy", rng.standard_normal((12, 45)))
     stopped_midway(party, monkeypatch)
-    party.write(0, problem=party.problem.replace("seed = 0", "seed = 1"))
+    np.save(party.home(0) / "data.npy", rng.standard_normal((12, 45)))
     other = party.thread(1)
     with pytest.raises(destiny.CheckpointError, match="belongs to other data"):
         party.thread(0).end()
     party.write(0, id="run-2")
-    with pytest.raises(destiny.CheckpointError, match="its run is run-1, this file's is run-2"):
+    with pytest.raises(destiny.CheckpointError, match='its run is "run-1", this file\'s is "run-2"'):
         party.thread(0).end()
     with pytest.raises(Absent):
         other.end()

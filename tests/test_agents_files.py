@@ -95,7 +95,7 @@ def test_a_port_in_use_is_told(tmp_path):
 def test_what_the_hello_says_holds_nothing_private(tmp_path):
     party = Party(tmp_path, PAIR)
     hello = party.settings(0).hello
-    assert set(hello.settings) >= {"problem", "n", "p", "algorithm.kind", "rounds", "tolerance", "start"}
+    assert set(hello.settings) >= {"problem.kind", "n", "problem.p", "algorithm.kind", "rounds"}
     assert len(hello.pack()) < 4096
     assert str(tmp_path) not in json.dumps(hello.settings)
 

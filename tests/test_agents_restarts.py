@@ -89,7 +89,7 @@ def test_an_agent_that_stood_still_past_the_deadline_meets_its_restarted_neighbo
     sleeper.send_signal(signal.SIGCONT)
     for other in others:
         other.finish()
-    end(sleeper)
+    end(sleeper, code=3)
     party.check()
 
 

@@ -335,4 +335,4 @@ def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     init.certificates(tmp_path / "party")
     settings = agents.read(made[0])
     assert settings.network.spectrum == experiment.read_network({"kind": "ring"}, 4, tmp_path).spectrum
-    assert settings.common["center"] is True
+    assert settings.common["problem.center"] is True

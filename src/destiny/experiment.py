@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +37,16 @@ PROBLEM = {
     "header": bool, "sep": str, "decimal": Literal[".", ","], "columns": list[str], "index": str | int,
     "target-columns": list[str], "target-index": str | int,
 }  # fmt: skip
+DEFAULTS: dict[str, Any] = {
+    "sizes": None,
+    "scale": 1.0,
+    "precision": "auto",
+    "columns": None,
+    "target-columns": None,
+    "center": False,
+    "standardise": False,
+}
+"""What it means to leave a key of [problem] out; `complete_problem` writes it out."""
 LAYOUT = ("header", "sep", "decimal")  # of all .csv files; columns and index are of data or of targets alone
 CSV_KEYS = (*LAYOUT, "columns", "index", "target-columns", "target-index")
 TOP = {
@@ -161,6 +173,20 @@ def _as_given(table: dict[str, Any], folder: Path, read: Reader | None, home: Pa
     if read is not None:  # the loader reads a whole set, and here each process holds its own share only
         raise SettingsError("[problem] dataset is for runs in one place: give each agent its own data")
     return from_dataset(table, kind, home)
+
+
+def complete_problem(table: dict[str, Any]) -> dict[str, Any]:
+    """[problem] with every default written out: tables that mean the same are equal."""
+    complete = DEFAULTS | table
+    complete["center"] |= complete["standardise"]  # which also subtracts the mean
+    if "synthetic" in table:
+        make, keys = SYNTHETIC[table["kind"]]
+        parameters = inspect.signature(make).parameters
+        defaults = {
+            key: parameters[key].default for key in keys if parameters[key].default is not Parameter.empty
+        }
+        complete["synthetic"] = defaults | table["synthetic"]
+    return complete
 
 
 def synthetic(table: dict[str, Any], kind: str) -> Problem:

@@ -22,15 +22,21 @@ DAMAGE = (
 )  # fmt: skip
 
 
-def write(files: Mapping[Path, tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]]) -> None:
-    """Write arrays and facts into files of one folder; a crash leaves old files or new ones, never halves."""
+def write(
+    files: Mapping[Path, tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]], mode: int = 0o666
+) -> None:
+    """Write arrays and facts into files of one folder; a crash leaves old files or new ones, never halves.
+
+    ``mode`` is that of new files, before the umask.
+    """
     path = next(iter(files))
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, (arrays, facts) in files.items():
             text = json.dumps(dict(facts) | {"format": FORMAT}).encode()
-            with _aside(path).open("wb") as file:
+            _aside(path).unlink(missing_ok=True)  # of a crash, maybe with another mode
+            with open(_aside(path), "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 np.savez(file, allow_pickle=False, facts=np.frombuffer(text, dtype=np.uint8), **arrays)
         # All files first, then all waits for the disk: the first wait takes most of the others along.
         for path in files:

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from destiny import checkpoint as checkpoints
-from destiny.agents import answer, tls
+from destiny.agents import answer
 from destiny.agents.answer import Outcome
 from destiny.agents.exchange import Exchange
 from destiny.agents.hub import Hub, Limits
@@ -21,7 +21,8 @@ from destiny.agents.journal import Journal
 from destiny.agents.kept import Kept
 from destiny.agents.settings import Settings
 from destiny.agents.team import AgentTeam, Alone
-from destiny.agents.waiting import Stopped
+from destiny.agents.tls import Credentials
+from destiny.agents.waiting import Stopped, disk_full_is_temporary
 from destiny.centring import ROUNDS, largest_message
 from destiny.drive import Agreement, Moment
 from destiny.engines.base import Deaf, HostedAgents
@@ -94,7 +95,7 @@ def run(
         just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
-    with threadpool_limits(1), Interrupt() as interrupt:
+    with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
             agent.hub.interrupted = lambda: interrupt.name
@@ -124,7 +125,7 @@ class Agent:
             settings.out / "checkpoints", self.identity, settings.index, [n.name for n in settings.neighbours]
         )
         self.saved = self.kept.saved
-        contexts = tls.contexts(settings.files)
+        credentials = Credentials(settings.files, settings.authorities)
         self.outcome = Outcome.read(settings.out, self.identity)
         self.sent, need = self.kept.sent(finished=self.outcome is not None)
         neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
@@ -134,7 +135,7 @@ class Agent:
         settings.problem.host([settings.index])  # reads and checks the data before anybody is met
         self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
         self.hub = Hub(
-            settings.hello, neighbours, settings.listen, contexts, self.journal, settings.deadline,
+            settings.hello, neighbours, settings.listen, credentials, self.journal, settings.deadline,
             Limits(8 * self.largest(), settings.agents, settings.rounds + MORE_ROUNDS),
         )  # fmt: skip
         self.hub.mark = self.kept.mark

@@ -14,12 +14,15 @@ from destiny import output, square
 from destiny.averaging import average
 from destiny.centring import Report
 from destiny.drive import rayleigh_ritz
+from destiny.engines.agreement import difference
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
 from destiny.stiefel import norm, polar, tangent, violation
 from destiny.stopping import Stop
 from destiny.types import Array, Problem, Topology
 
+SLACK = 1e-6  # by which rounding may exceed a bound that holds exactly
+FAR = 0.1  # from the average of all copies: no agent of a run that has converged is that far away
 ARRAYS = ("X", "own", "axes", "mean", "scale", "target_mean")  # in the file of the solution
 SOLUTION, SUMMARY = "solution.npz", "summary.json"
 
@@ -30,6 +33,10 @@ class Outcome:
 
     Attributes
     ----------
+    reason : str
+        Why the run ended; if the numbers cannot be right, that.
+    converged : bool
+        Whether the stopping rule was met, and the numbers are plausible.
     X : ndarray (n, p)
         The answer, polar(mean of the agents' copies): orthonormal; equal at all agents up to rounding.
     own : ndarray (n, p)
@@ -85,6 +92,29 @@ class Outcome:
             told.append(f"  explained variance {100 * self.explained:.6f} %")
         return "\n".join(told + [f"  note: {note}" for note in self.notes])
 
+    def checked(self) -> Outcome:
+        """The same, or, if its numbers cannot be right, one that says so and has not converged."""
+        off = float(violation(self.X))
+        plausible = {
+            f"the objective is {self.objective:g}, expected a finite number": np.isfinite(self.objective),
+            f"||X^T X - I|| is {off:g}, expected 0": off <= SLACK,
+            f"the stationarity is {self.stationarity:g}, expected 0 to 1": self.stationarity <= 1 + SLACK,
+            f"this agent's copy is {self.consensus:g} away from the average, expected about 0": (
+                not self.converged or self.consensus <= FAR
+            ),
+        }
+        if self.explained is not None:
+            sentence = f"the explained variance is {100 * self.explained:g} %, expected 0 to 100 %"
+            plausible[sentence] = -SLACK <= self.explained <= 1 + SLACK
+        if all(plausible.values()):
+            return self
+        wrong = "; ".join(sentence for sentence, right in plausible.items() if not right)
+        reason = (
+            f"do not use this answer: {wrong}; wrong numbers were sent or computed in the last averaging, "
+            f"after the run had ended with {self.reason!r}"
+        )
+        return replace(self, reason=reason, converged=False)
+
     def centred(self, report: Report) -> Outcome:
         """The same answer, of data that were centred."""
         return replace(
@@ -117,14 +147,23 @@ class Outcome:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise DestinyError(f"{folder / SUMMARY} cannot be read: move {folder} away") from error
-        if found != identity:
-            raise DestinyError(f"{folder} holds another run: choose another folder for out")
+        if (other := difference(identity, found)) is not None:
+            name, mine, theirs = other
+            raise DestinyError(
+                f"{folder} holds another run: its {name} is {theirs}, this file's is {mine}; "
+                "choose another folder for out"
+            )
         return outcome
 
 
 def _replace(path: Path, writer: Callable[[Path], object]) -> None:
+    def write(aside: Path) -> None:
+        aside.unlink(missing_ok=True)
+        aside.touch(mode=0o600)  # the writer keeps the mode: answers are for the owner alone
+        writer(aside)
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    output.replace(path, writer)
+    output.replace(path, write)
 
 
 @dataclass(frozen=True)
@@ -167,9 +206,9 @@ def find(
     variance = getattr(getattr(problem, "problem", problem), "variance", None)
     total = np.array([0.0 if variance is None else variance(agent)])
     value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
-    explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] > 0 else None
+    explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
-    return Outcome(
+    outcome = Outcome(
         reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
         axes=rayleigh_ritz(answer[0], slope[0])[0] if variance is not None else None,
         objective=float(value[0]), explained=explained,
@@ -178,3 +217,4 @@ def find(
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
         averaging=agents.traffic.rounds - rounds, notes=remarks(agents, answer[0]),
     )  # fmt: skip
+    return outcome.checked()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,9 @@ import typer
 from destiny.agents import init, status
 from destiny.agents.agent import run
 from destiny.agents.settings import read
+from destiny.agents.tls import Credentials
 
+NOT_CONVERGED = 3  # exit code of an agent that has an answer, but not one of the accuracy that was asked for
 PROCESS, UPTIME = Path("/proc/self/stat"), Path("/proc/uptime")  # on Linux alone
 
 many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")
@@ -24,7 +27,11 @@ def agent(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but the answer.")] = False,
 ) -> None:
-    """Run the agent of one organisation; started again, it goes on where it was."""
+    """Run the agent of one organisation; started again, it goes on where it was.
+
+    Exit codes: 0 converged, 1 the run ended without an answer, 2 a mistake for people to mend, 3 an answer
+    that has not converged, 75 start it again.
+    """
     watchers = [] if status_port is None else [status.serve(status_port)]
     terminal: list[status.Terminal] = []
     if status.Terminal.wanted() and not quiet:
@@ -35,6 +42,8 @@ def agent(
         for shown in terminal:
             shown.live.stop()
     print(outcome)
+    if not outcome.converged:
+        raise typer.Exit(NOT_CONVERGED)
 
 
 def process_age() -> float:
@@ -56,16 +65,38 @@ def initialise(
     hosts: Annotated[str, typer.Option(help="NAME=HOST:PORT of each agent, with commas between.")],
     out: Annotated[Path, typer.Option(help="Folder for the files.")],
     run_id: Annotated[str, typer.Option("--run", help="Name of the run, the same at all agents.")] = "run-1",
+    p: Annotated[
+        int | None, typer.Option("--p", help="Number of components, if no experiment file says it.")
+    ] = None,
 ) -> None:
     """Write a matching set of agent files, a folder for each organisation."""
-    for path in init.files(network, hosts, out, run_id):
+    for path in init.files(network, hosts, out, run_id, p):
         print(path)
+    if p is None and not init.is_experiment(network):
+        assumed = f"PCA of {init.PROBLEM['data']} with p = {init.PROBLEM['p']} components"
+        print(
+            f"destiny: without an experiment file this is {assumed}: --p chooses another number",
+            file=sys.stderr,
+        )
+
+
+@many.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The agent, a TOML file (docs/agents.md).")],
+) -> None:
+    """Check the file of an agent without calling anybody; print its fingerprint and the days left."""
+    settings = read(file)
+    credentials = Credentials(settings.files, settings.authorities)
+    n, p = settings.problem.shape
+    print(f"{settings.name}, run {settings.run}: {settings.common['problem.kind']}, n = {n}, p = {p}")
+    print(f"certificate {credentials.fingerprint()}")
+    print(status.days_left(credentials))
 
 
 def certificates(
     folder: Annotated[Path, typer.Argument(help="Where destiny agents init has put the agents.")],
 ) -> None:
     """Make a test authority and a certificate for each agent of a folder: to try things out, no more."""
-    for name in init.certificates(folder):
-        print(f"{name}: {', '.join(init.CERTIFICATES.values())}")
+    for name, fingerprint in init.certificates(folder).items():
+        print(f"{name}: {', '.join(init.CERTIFICATES.values())}; {fingerprint}")
     print("for trying out: the authority's own key was not kept; a real one is described in docs/agents.md")

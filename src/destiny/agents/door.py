@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.tls import UNCLEAR, Credentials, rejection, spell
 from destiny.errors import SettingsError
 
 if TYPE_CHECKING:
     from destiny.agents.hub import Hub
 
 HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
+PATIENT = 10.0  # seconds without a neighbour after which it is said that it cannot be reached
+LOOK = 10.0  # seconds between two looks at the files of [tls]; each new connection looks, too
 STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
 FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
 OFTEN = 10  # calls within the deadline at least: whoever is there for as long must not be missed
@@ -33,12 +36,12 @@ class Door:
     hub : Hub
     host, port
         Where to listen.
-    tls : (server, client) contexts
+    tls : Credentials
     """
 
-    def __init__(self, hub: Hub, host: str, port: int, tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def __init__(self, hub: Hub, host: str, port: int, tls: Credentials) -> None:
         self.hub, self.loop, self.journal = hub, hub.loop, hub.journal
-        self.server, self.client = tls
+        self.tls = tls
         self.strangers: dict[asyncio.Task[None], None] = {}
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -48,6 +51,7 @@ class Door:
             raise SettingsError(f"[agent] listen {host}:{port} cannot be used: {why}") from error
         self.listener.setblocking(False)
         hub.spawn(self.listen())
+        hub.spawn(self.watch_files())
         for n in hub.neighbours:
             if n.dial:
                 hub.spawn(self.call(n))
@@ -63,8 +67,8 @@ class Door:
                 try:
                     async with asyncio.timeout(2 * HANDSHAKE):
                         await self.loop.create_connection(
-                            partial(_as_it_is, link), n.host, n.port, ssl=self.client, server_hostname=n.host,
-                            ssl_handshake_timeout=HANDSHAKE,
+                            partial(_as_it_is, link), n.host, n.port, ssl=self.current().client,
+                            server_hostname=n.host, ssl_handshake_timeout=HANDSHAKE,
                         )  # fmt: skip
                         await link.settled
                 except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
@@ -75,6 +79,24 @@ class Door:
                 if n.need > before:  # it was of use: whatever ended it, start afresh
                     waits = intervals(longest)
             await asyncio.sleep(next(waits))
+
+    async def watch_files(self) -> None:
+        """Look at the files of [tls] again and again, and warn before they expire."""
+        while True:
+            self.current().warn_of_expiry(self.warn, time.time())
+            await asyncio.sleep(LOOK)
+
+    def current(self) -> Credentials:
+        """The credentials as they are on disk now; if whom we believe has changed, all have to call again."""
+        if self.tls.refresh(self.warn):
+            for n in self.hub.neighbours:
+                if n.link is not None:
+                    n.link.cut("must show its certificate again, as the files of [tls] have changed")
+        return self.tls
+
+    def warn(self, sentence: str) -> None:
+        """Tell the operator something about this agent's own files."""
+        self.journal.tell("certificates", self.hub.me.agent, sentence)
 
     async def over(self, n: Neighbour) -> None:
         """Until there is no connection with a neighbour."""
@@ -87,7 +109,7 @@ class Door:
             try:
                 sock, address = await self.loop.sock_accept(self.listener)
             except OSError as error:  # out of file descriptors: the strangers' will be free soon
-                self.journal.mishap("listener", _spell(error))
+                self.journal.mishap("listener", spell(error))
                 await asyncio.sleep(FIRST)
                 continue
             stranger = self.hub.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
@@ -104,7 +126,7 @@ class Door:
         link = Link(self.hub, address)
         try:
             await self.loop.connect_accepted_socket(
-                lambda: link, sock, ssl=self.server, ssl_handshake_timeout=HANDSHAKE
+                lambda: link, sock, ssl=self.current().server, ssl_handshake_timeout=HANDSHAKE
             )
             async with asyncio.timeout(HANDSHAKE):
                 await link.settled
@@ -112,7 +134,8 @@ class Door:
             if hasattr(link, "transport"):  # a time-out, as the handshake is over
                 link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
                 return
-            why = f"a caller from {address} failed the handshake: {_spell(error)}"
+            unclear = isinstance(error, ConnectionResetError)  # it has ended the connection, without an alert
+            why = f"a caller from {address} failed the handshake: {UNCLEAR if unclear else spell(error)}"
             self.journal.stranger("unknown", why, address)
         except asyncio.CancelledError:
             if not self.hub.closing:
@@ -123,9 +146,11 @@ class Door:
             raise
 
     def missed(self, n: Neighbour, error: Exception) -> None:
-        """A call that did not get through."""
-        wrong = isinstance(error, ssl.SSLCertVerificationError)
-        self.hub.note_trouble(n, f"cannot be reached at {n.host}:{n.port} ({_spell(error)})", wrong)
+        """A call that did not get through; agents are not started all at once, so it is not told at first."""
+        n.trouble = f"cannot be reached at {n.host}:{n.port} ({spell(error)})"
+        n.wrong = isinstance(error, ssl.SSLCertVerificationError) or rejection(error) is not None
+        if n.wrong or time.monotonic() - n.since > PATIENT:
+            self.hub.note_trouble(n, n.trouble, n.wrong)
 
 
 def intervals(longest: float = LONGEST) -> Iterator[float]:
@@ -138,13 +163,3 @@ def intervals(longest: float = LONGEST) -> Iterator[float]:
 
 def _as_it_is(link: Link) -> Link:
     return link
-
-
-def _spell(error: Exception) -> str:
-    """An error of the network for people."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or str(error)).replace("_", " ").lower()
-    number = getattr(error, "errno", None)
-    return os.strerror(number).lower() if number else str(error) or type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from destiny.agents.door import Door
 from destiny.agents.journal import Journal
 from destiny.agents.link import Link
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.tls import Credentials
 from destiny.agents.waiting import Ended, Waiting
 from destiny.agents.wire import Hello, Kind, Refused, sanitise, words
 from destiny.engines.agreement import difference
@@ -67,7 +68,7 @@ class Hub(Waiting):
         What this agent says of itself; ``need`` is filled in for each neighbour.
     neighbours : sequence of Neighbour
     listen : Address
-    tls : (server, client) contexts
+    credentials : Credentials
     journal : Journal
     deadline : float
         Seconds to wait for a neighbour; 0 means for ever.
@@ -76,14 +77,15 @@ class Hub(Waiting):
 
     def __init__(
         self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
-        tls: tuple[ssl.SSLContext, ssl.SSLContext], journal: Journal, deadline: float, limits: Limits,
+        credentials: Credentials, journal: Journal, deadline: float, limits: Limits,
     ) -> None:  # fmt: skip
         super().__init__(deadline)
         self.loop.set_exception_handler(self.mishap)
-        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, tls
+        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, credentials
         self.journal, self.limits, self.largest = journal, limits, limits.largest
         self.by_name = {n.name: n for n in neighbours}
         self.post: Post
+        self.links: set[Link] = set()  # whose sockets are open, admitted or not
         self.door: Door | None = None
         self.mark = 0  # this agent needs no round before it again, whatever happens to it
         self.rounds = 0  # finished in this process
@@ -96,6 +98,10 @@ class Hub(Waiting):
     def open(self, post: Post) -> None:
         """Listen, and call the neighbours we are to call."""
         self.post = post
+        for n in self.neighbours:
+            n.since = time.monotonic()
+        names = ", ".join(n.name for n in self.neighbours)
+        self.journal.tell("waiting", names, f"waiting for {names}")
         self.door = Door(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
@@ -127,7 +133,7 @@ class Hub(Waiting):
             async with asyncio.timeout(LAST_WORDS):
                 while any(not link.dead for link in links):
                     await asyncio.sleep(0.01)
-        for link in links:
+        for link in list(self.links):  # those that were refused a moment ago, too
             link.cut()
         await asyncio.sleep(0)
 
@@ -139,9 +145,17 @@ class Hub(Waiting):
 
     def check_identity(self, link: Link, n: Neighbour) -> None:
         """The certificate must be the neighbour's."""
-        if n.identity not in link.identities:
-            shown = link.shown_identities or "nobody"
-            raise Refused(f"showed a certificate of {shown}, expected {n.identity}")
+        if (why := self.mismatch(link, n)) is not None:
+            raise Refused(why)
+
+    def mismatch(self, link: Link, n: Neighbour) -> str | None:
+        """Why the certificate of a connection is not the neighbour's, or None."""
+        assert link.shown is not None
+        return link.shown.mismatch(n.identity, n.pin, self.tls)
+
+    def by_certificate(self, link: Link) -> Neighbour | None:
+        """The neighbour whose certificate the other side has shown."""
+        return next((n for n in self.neighbours if self.mismatch(link, n) is None), None)
 
     def admit(self, link: Link, hello: Hello, mark: int) -> None:
         """Let a caller in, or refuse it naming what does not fit."""
@@ -167,7 +181,8 @@ class Hub(Waiting):
         link.hold_on(n)
         if link.called is None:
             link.write(self.hello(n))
-        self.journal.neighbour_note("connected", n.name, address=link.address, need=hello.need)
+        sentence = f"connected to {n.name}"
+        self.journal.neighbour("connected", n.name, sentence, address=link.address, need=hello.need)
         if not link.settled.done():
             link.settled.set_result(None)
         self.arrived(n, mark)
@@ -198,7 +213,7 @@ class Hub(Waiting):
 
     def refused_by(self, link: Link, why: str) -> None:
         """The other side does not want us."""
-        known = link.peer or link.called
+        known = link.peer or link.called or self.by_certificate(link)
         if known is not None:
             self.note_trouble(known, f"refused {self.me.agent}, which {why}", True)
 
@@ -258,13 +273,11 @@ class Hub(Waiting):
         """A connection is over."""
         n = link.peer
         if n is None:
-            if link.called is not None and not link.called.wrong:
-                told = (
-                    f"{why or 'has ended the connection'} before its HELLO: it may not accept our certificate"
-                )
-                self.note_trouble(link.called, told, False)
+            if link.called is not None and not link.called.wrong and why:
+                self.note_trouble(link.called, why, link.disagreed)
         elif n.link is link:
-            n.link = n.degree_in_hello = None
-            n.trouble = why or "has ended the connection"
+            n.link, n.since = None, time.monotonic()
+            n.degree_in_hello = None
+            n.trouble = why or "ended the connection"
             if not (n.done or self.closing):
-                self.journal.neighbour_note("lost", n.name, why=n.trouble)
+                self.journal.neighbour("lost", n.name, f"{n.name} {n.trouble}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 from destiny import experiment, networks
 from destiny.agents.certificates import Authority, write
 from destiny.agents.settings import address, check_name
+from destiny.agents.tls import fingerprint
 from destiny.errors import SettingsError
 from destiny.networks.kinds import KINDS
 from destiny.run import chosen
@@ -18,6 +20,13 @@ from destiny.tables import check
 
 FILE = "agent.toml"
 PORT = 7000  # of the first agent where the hosts name none
+PROBLEM = {"kind": "pca", "data": "data.npy", "p": 2}  # where no experiment file says what to solve
+HINT = """\
+# A [[neighbour]] can be pinned: only a certificate that this authority has signed, or this very certificate,
+# is then accepted from it (docs/agents.md, Certificates).
+# authority = "its-authority.pem"
+# fingerprint = "sha256:..."
+"""
 CERTIFICATES = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
 
 
@@ -40,13 +49,25 @@ def places(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
     return found
 
 
-def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
+def is_experiment(network: str) -> bool:
+    """Whether NETWORK is an experiment file, which has a problem, too."""
+    return Path(network).suffix == ".toml"
+
+
+def files(network: str, hosts: str, out: Path, run: str, p: int | None = None) -> list[Path]:
     """Write one folder with an agent file for each agent.
 
     ``network`` is an experiment file, whose problem, method and stopping rule are taken over; or a kind of
-    network that needs no options; or a file of links.
+    network that needs no options; or a file of links. ``p`` is the number of components of the problem that
+    stands in the files if there is no experiment file.
     """
     tables, folder = _tables(network)
+    if p is not None:
+        if is_experiment(network):
+            raise SettingsError(f"--p {p} is for networks without a problem: {network} has its own p")
+        if p < 1:
+            raise SettingsError(f"--p must be at least 1; found {p}")
+        tables["problem"]["p"] = p
     agents = tables["problem"].pop("agents", None)
     where = places(hosts, agents)
     built: Any = experiment.read_network(tables["network"], len(where), folder)
@@ -77,14 +98,14 @@ def files(network: str, hosts: str, out: Path, run: str) -> list[Path]:
                 for j in linked
             ],
         }  # fmt: skip
-        write(out / name / FILE, _toml(mine).encode())
+        write(out / name / FILE, (_toml(mine) + HINT).encode())
         made.append(out / name / FILE)
     return made
 
 
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
     path = Path(network)
-    if path.suffix == ".toml":
+    if is_experiment(network):
         tables = experiment.load_tables(path)
         check(tables, str(path), experiment.TOP, required=("problem", "network"))
         methods = tables.pop("algorithm", [])
@@ -104,7 +125,7 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
             f"NETWORK must be an experiment file, a file of links or one of {', '.join(networks.KINDS)}; "
             f"found {network!r}"
         )
-    return {"problem": {"kind": "pca", "data": "data.npy", "p": 2}, "network": links}, Path()
+    return {"problem": dict(PROBLEM), "network": links}, Path()
 
 
 def _told(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
@@ -150,13 +171,13 @@ def _value(entry: Any) -> str:
     return json.dumps(entry)  # texts, numbers, true, false and lists of them are the same in TOML
 
 
-def certificates(folder: Path) -> list[str]:
-    """A test authority for the agents of a folder; its own key is not kept."""
+def certificates(folder: Path) -> dict[str, str]:
+    """A test authority for the agents of a folder, whose own key is not kept; their fingerprints by name."""
     paths = sorted(folder.glob(f"*/{FILE}"))
     if not paths:
         raise SettingsError(f"{folder} must hold NAME/{FILE} of each agent: destiny agents init writes them")
     authority = Authority.new()
-    names = []
+    names: dict[str, str] = {}
     for path in paths:
         agent = experiment.load_tables(path).get("agent", {})
         check(agent, f"{path} [agent]", dict.fromkeys(agent, Any), required=("name", "listen"))
@@ -165,5 +186,5 @@ def certificates(folder: Path) -> list[str]:
         write(path.parent / CERTIFICATES["ca"], authority.pem)
         write(path.parent / CERTIFICATES["certificate"], certificate)
         write(path.parent / CERTIFICATES["key"], key, secret=True)
-        names.append(agent["name"])
+        names[agent["name"]] = fingerprint(ssl.PEM_cert_to_DER_cert(certificate.decode()))
     return names

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ class Journal:
 
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
         self.agent, self.loud = agent, loud
-        self.file = None if path is None else path.open("ab", buffering=0)
+        self.file = None if path is None else _open(path)
         self.since = time.monotonic()
         self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbour; "" for strangers
         self.recent: list[dict[str, Any]] = []
@@ -117,6 +119,14 @@ class Journal:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+def _open(path: Path) -> FileIO:
+    """Append to a file that its owner alone may read."""
+    file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+    if path.is_file():  # one of an earlier version may have had another mode
+        path.chmod(0o600)
+    return file
 
 
 def _most(neighbour: str) -> int:

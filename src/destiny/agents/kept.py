@@ -13,8 +13,11 @@ import numpy as np
 from destiny import checkpoint as checkpoints
 from destiny import npz
 from destiny.agents.sent import Sent
+from destiny.engines.agreement import difference
 from destiny.errors import CheckpointError, SettingsError
 from destiny.types import Array
+
+PRIVATE = 0o600  # iterates and messages in clear are the owner's
 
 
 class Kept:
@@ -52,9 +55,10 @@ class Kept:
 
     def _checked(self, saved: checkpoints.Saved, neighbours: Collection[str]) -> checkpoints.Saved:
         for name, mine in self.identity.items():
-            if saved.facts.get(name) != mine:
+            if (found := difference({name: mine}, {name: saved.facts.get(name)})) is not None:
+                key, here, there = found
                 raise saved.refuse(
-                    f"belongs to another run: its {name} is {saved.facts.get(name)}, this file's is {mine}; "
+                    f"belongs to another run: its {key} is {there}, this file's is {here}; "
                     "choose another folder for out"
                 )
         if set(saved.facts["degrees"]) != set(neighbours):
@@ -78,20 +82,20 @@ class Kept:
         """State, and the messages sent since the last checkpoint; both are there, or neither counts."""
         step, round = facts["step"], facts["round"]
         path = checkpoints.place(self.folder, step).with_suffix(".npz")
-        npz.write({**sent.file(self.folder, round), path: (arrays, {**facts, **self.identity})})
+        npz.write({**sent.file(self.folder, round), path: (arrays, {**facts, **self.identity})}, PRIVATE)
         sent.saved(self.folder, round)
         checkpoints.prune(self.folder, checkpoints.kept(self.folder, step))
         self.rounds = [*self.rounds, round][-checkpoints.KEPT :]
 
     def write_last(self, sent: Sent, round: int) -> None:
         """The messages of the averaging, before anybody is told that this agent is done."""
-        npz.write(sent.file(self.folder, round))
+        npz.write(sent.file(self.folder, round), PRIVATE)
 
 
 def _claim(folder: Path) -> None:
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # out: iterates in clear are the owner's
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         aside = folder / ".try"
         aside.touch()
         aside.unlink()

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from destiny.agents import wire
+from destiny.agents import tls, wire
 from destiny.agents.neighbour import Message, Neighbour
-from destiny.agents.tls import identities
+from destiny.agents.tls import Shown
 from destiny.agents.wire import Header, Hello, Kind, Refused, sanitise
 
 if TYPE_CHECKING:
@@ -41,11 +41,17 @@ class Link(asyncio.BufferedProtocol):
         self.peer: Neighbour | None = None  # known after its HELLO was accepted
         self.reader = wire.Reader(self.room)
         self.slot: bytearray | None = None  # memory of the message being read
-        self.identities: frozenset[str] = frozenset()
+        self.shown: Shown | None = None  # known after the handshake
         self.paused = self.dead = self.said_bye = self.heard_bye = False
+        self.disagreed = False  # one side does not accept the other: waiting alone does not help
         self.next_out = 0  # the first round this connection has not carried to the peer
         self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
         self.transport: asyncio.Transport
+
+    @property
+    def identities(self) -> frozenset[str]:
+        """The names in the other side's certificate."""
+        return frozenset() if self.shown is None else self.shown.names
 
     @property
     def who(self) -> str:
@@ -61,9 +67,10 @@ class Link(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over: both certificates are of our CA."""
         self.transport = cast(asyncio.Transport, transport)
+        self.hub.links.add(self)
         _tune(transport.get_extra_info("socket"))
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        self.identities = identities(cast("dict[str, Any] | None", secured.getpeercert()))
+        self.shown = Shown.of(secured)
         if self.called is not None:
             try:
                 self.hub.check_identity(self, self.called)
@@ -180,15 +187,16 @@ class Link(asyncio.BufferedProtocol):
             self.hub.journal.neighbour("refused", known.name, sentence, address=self.address)
         else:
             self.hub.journal.stranger(self.who, sentence, self.address)
+        self.disagreed = True
         self.write(wire.words(Kind.REFUSED, {"why": why}))
         self.end(why)
         with contextlib.suppress(RuntimeError):
             self.transport.close()  # flushes first
         self.hub.loop.call_later(FLUSH, self.transport.abort)
 
-    def cut(self) -> None:
+    def cut(self, why: str = "") -> None:
         """End the connection at once."""
-        self.end("")
+        self.end(why)
         self.transport.abort()
 
     def end(self, why: str) -> None:
@@ -205,7 +213,14 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The other side is gone."""
-        self.end(f"has lost the connection ({exc})" if exc else "has ended the connection")
+        self.hub.links.discard(self)
+        rejection = None if exc is None else tls.rejection(exc)
+        self.disagreed = self.disagreed or rejection is not None
+        if self.called is not None and self.peer is None:
+            ended = f"ended the connection before its HELLO: {tls.UNCLEAR}"
+        else:
+            ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
+        self.end(rejection or ended)
 
 
 def _tune(sock: socket.socket) -> None:

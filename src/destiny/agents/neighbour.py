@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from destiny.agents.tls import Pin
+
 if TYPE_CHECKING:
     from destiny.agents.link import Link
 
@@ -28,8 +30,9 @@ class Neighbour:
 
     Attributes
     ----------
-    name, index, host, port, identity, dial
-        As the file has them; ``identity`` is what its certificate must say, ``dial`` whether we call it.
+    name, index, host, port, identity, dial, pin
+        As the file has them; ``identity`` is what its certificate must say, ``dial`` whether we call it,
+        ``pin`` what else its certificate must be.
     link : Link or None
         The connection, once both sides have said HELLO.
     need : int
@@ -50,6 +53,8 @@ class Neighbour:
         Why there is no connection.
     wrong : bool
         Whether that is a disagreement, which waiting alone does not cure.
+    since : float
+        When the connection was lost, or the agent began to wait for it (`time.monotonic`).
     told : deque of str
         Troubles that were said lately.
     """
@@ -60,6 +65,7 @@ class Neighbour:
     port: int
     identity: str
     dial: bool
+    pin: Pin = field(default_factory=Pin)
     link: Link | None = None
     need: int = 0
     durable: int = 0
@@ -70,6 +76,7 @@ class Neighbour:
     done: bool = False
     trouble: str = "has not been heard of"
     wrong: bool = False
+    since: float = 0.0
     told: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     bytes_in: int = 0
     bytes_out: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from destiny import experiment
 from destiny.agents.hub import Address
 from destiny.agents.neighbour import Neighbour
 from destiny.agents.neighbourhood import Neighbourhood
-from destiny.agents.tls import Files
+from destiny.agents.tls import Files, Pin, read_fingerprint
 from destiny.agents.wire import Hello
 from destiny.drive import settings_of
 from destiny.engines.agreement import columns_of, digest, plain
@@ -32,10 +33,22 @@ AGENT = {
     "name": str, "index": int, "agents": int, "run": str, "listen": str, "out": str, "deadline": float,
 }  # fmt: skip
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
-NEIGHBOUR = {"name": str, "index": int, "address": str, "identity": str, "dial": bool}
+NEIGHBOUR = {
+    "name": str, "index": int, "address": str, "identity": str, "dial": bool,
+    "authority": str, "fingerprint": str | list[str],
+}  # fmt: skip
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
+LONGEST = 200  # letters of a value that neighbours are told as it is
+LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index", "target-index"})
+"""Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
+
+``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:
+samples in rows or columns, separator and decimal sign, a header line, a column of row labels. Two hospitals
+may export differently; once read, the numbers mean the same. Whatever changes what the numbers mean, or what
+is computed from them, does not belong here.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,11 @@ class Settings:
     common: dict[str, Any]
 
     @property
+    def authorities(self) -> list[Path]:
+        """The files of the authorities that neighbours are pinned to."""
+        return [n.pin.authority for n in self.neighbours if n.pin.authority is not None]
+
+    @property
     def hello(self) -> Hello:
         """What this agent says of itself."""
         return Hello(
@@ -85,7 +103,7 @@ def read(path: str | Path) -> Settings:
         raise SettingsError(f"[agent] deadline must be a number of seconds >= 0; found {deadline!r}")
     check_name(me["name"], "[agent] name")
     check_letters(me["run"], "[agent] run")
-    neighbours = read_neighbours(tables["neighbour"], me)
+    neighbours = read_neighbours(tables["neighbour"], me, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     run = check(tables.get("run", {}), "[run]", RUN)
     for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
@@ -104,7 +122,7 @@ def read(path: str | Path) -> Settings:
         tolerance=float(stop.get("tolerance", 1e-8)), checkpoint=run.get("checkpoint", 100),
         every=run.get("every", 10), common={},
     )  # fmt: skip
-    settings.common.update(shared(settings))
+    settings.common.update(shared(settings, tables["problem"]))
     return settings
 
 
@@ -121,26 +139,36 @@ def check_name(name: str, where: str) -> None:
         raise SettingsError(f"{where} must not start with a dot nor contain / or \\; found {name!r}")
 
 
-def shared(s: Settings) -> dict[str, Any]:
+def shared(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
     """What must be equal at all agents, by name; nothing of an agent's data."""
     whole = not isinstance(s.network, Neighbourhood)
+    n, p = s.problem.shape
     facts = {
-        "problem": getattr(s.problem, "kind", ""), "agents": s.agents, "n": s.problem.shape[0],
-        "p": s.problem.shape[1], "scale": getattr(s.problem, "scale", 1.0),
+        "problem": shared_problem({**problem, "p": p}), "agents": s.agents, "n": n,
         "algorithm": settings_of(s.algorithm), "rounds": s.rounds, "tolerance": s.tolerance,
         "start": f"seed {s.seed}" if s.start is None else hashlib.sha256(s.start.tobytes()).hexdigest()[:16],
         "checkpoint": s.checkpoint,
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
         "diameter": getattr(s.network, "diameter", None), "columns": columns_of(s.problem),
     }  # fmt: skip
-    if isinstance(s.problem, Centred):
-        facts |= s.problem.settings
     if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
         facts["spectrum"] = s.network.spectrum
-    return plain(facts)
+    return {name: _short(value) for name, value in plain(facts).items()}
 
 
-def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:
+def _short(value: Any) -> Any:
+    """The value itself, or a digest of a long list: a HELLO has room for about a hundred values."""
+    text = json.dumps(value)
+    return value if len(text) <= LONGEST else f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
+    """The keys of [problem] that must be equal at all agents, defaults written out."""
+    complete = experiment.complete_problem(table)
+    return {key: value for key, value in complete.items() if key not in LOCAL}
+
+
+def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list[Neighbour]:
     """[[neighbour]]: by default the lower index calls the higher."""
     found: list[Neighbour] = []
     for table in tables:
@@ -155,10 +183,21 @@ def read_neighbours(tables: list[Any], me: dict[str, Any]) -> list[Neighbour]:
             raise SettingsError(f"[[neighbour]] {name!r} ({index}) is named twice: names and indices differ")
         host, port = address(table["address"], f"[[neighbour]] {name!r} address")
         dial = table.get("dial", me["index"] < index)
-        found.append(Neighbour(name, index, host, port, table.get("identity", name), dial))
+        identity, pin = table.get("identity", name), read_pin(table, folder)
+        found.append(Neighbour(name, index, host, port, identity, dial, pin))
     if not found:
         raise SettingsError("an agent needs at least one [[neighbour]]")
     return sorted(found, key=lambda n: n.index)
+
+
+def read_pin(table: dict[str, Any], folder: Path) -> Pin:
+    """authority and fingerprint of a [[neighbour]]."""
+    where, given = f"[[neighbour]] {table['name']!r} fingerprint", table.get("fingerprint", [])
+    texts = [given] if isinstance(given, str) else given
+    if not all(isinstance(text, str) for text in texts):
+        raise SettingsError(f"{where} must be a text or a list of texts; found {given!r}")
+    authority = folder / table["authority"] if "authority" in table else None
+    return Pin(authority, frozenset(read_fingerprint(text, where) for text in texts))
 
 
 def address(text: str, where: str) -> tuple[str, int]:

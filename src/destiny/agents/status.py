@@ -7,6 +7,7 @@ import html
 import math
 import socket
 import sys
+import time
 from collections.abc import Callable
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.text import Text
 from destiny.agents.agent import View
 from destiny.agents.journal import Journal
 from destiny.agents.neighbour import Neighbour
+from destiny.agents.tls import Credentials
 from destiny.errors import SettingsError
 
 REQUEST = 4096  # bytes of a request; a browser's are shorter
@@ -91,6 +93,15 @@ def metrics(view: View) -> str:
     ):
         lines += [f"# HELP destiny_{name} {about}.", f"# TYPE destiny_{name} gauge"]
         lines.append(f"destiny_{name}{{{label}}} {_number(value)}")
+    lines += [
+        "# HELP destiny_days_left Days until a file of [tls] expires.",
+        "# TYPE destiny_days_left gauge",
+    ]
+    lines += [
+        f'destiny_days_left{{{label},file="{name}"}} {_number(days)}'
+        for name, days in view.hub.tls.days_left(time.time()).items()
+        if math.isfinite(days)
+    ]
     for name, kind, about, of in (
         ("connected", "gauge", "Whether there is a connection", lambda n: int(n.link is not None)),
         ("received_bytes_total", "counter", "Bytes received", lambda n: n.bytes_in),
@@ -116,7 +127,16 @@ def page(view: View) -> str:
         f"<title>{html.escape(view.settings.name)}</title>"
         "<style>body{font:16px sans-serif;margin:2em}td,th{padding:.3em 1em;text-align:left}</style>"
         f"<h1>{html.escape(view.settings.name)}</h1><p>{html.escape(headline(view))}</p>"
-        f"<table><tr>{head}</tr>{body}</table><h2>Events</h2><ul>{events(view.journal)}</ul></html>"
+        f"<table><tr>{head}</tr>{body}</table><p>{html.escape(days_left(view.hub.tls))}</p><h2>Events</h2><ul>{events(view.journal)}</ul></html>"
+    )
+
+
+def days_left(credentials: Credentials) -> str:
+    """How long the files of [tls] are still valid, in one line."""
+    known = {name: days for name, days in credentials.days_left(time.time()).items() if math.isfinite(days)}
+    return "; ".join(
+        f"{name} expires in {days:.1f} days" if days > 0 else f"{name} has expired"
+        for name, days in known.items()
     )
 
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from destiny.errors import DestinyError
 
 TICK = 0.2  # seconds between two looks at the clock and at signals
 LONGEST_TICK = 0.5  # seconds; after more this process did not run, for which neighbours cannot help
+FULL = (errno.ENOSPC, errno.EDQUOT)
 GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
 
 
 class Absent(DestinyError):
     """A neighbour has been away for longer than the deadline; starting again may help."""
+
+    code = 75  # EX_TEMPFAIL
+
+
+class DiskFull(DestinyError):
+    """There is no room on the disk; starting again helps once there is."""
 
     code = 75  # EX_TEMPFAIL
 
@@ -33,6 +42,20 @@ class Stopped(DestinyError):
     def __init__(self, name: str, when: str) -> None:
         super().__init__(f"stopped by {name} {when}; start it again to go on")
         self.code = 128 + signal.Signals[name]  # the shell's convention
+
+
+@contextmanager
+def disk_full_is_temporary() -> Iterator[None]:
+    """Turn every error that a full disk or an exhausted quota has caused into `DiskFull`."""
+    try:
+        yield
+    except (DestinyError, OSError) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and cause.errno in FULL:
+                raise DiskFull(f"{error}; make room and start it again") from error
+            cause = cause.__cause__
+        raise
 
 
 class Waiting:

@@ -9,10 +9,12 @@ from typing import Any
 
 from destiny.types import NamedColumns, Problem
 
+EXACT = 2**53  # every whole number below it is a float too
+
 
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON carries them, nested tables as one with dotted names."""
-    return _flat(json.loads(json.dumps(facts, default=repr)))
+    """Settings as JSON carries them, nested tables as one with dotted names; 10 and 10.0 are one number."""
+    return _flat(json.loads(json.dumps(facts, default=repr), parse_float=_number))
 
 
 def digest(facts: Mapping[str, Any]) -> bytes:
@@ -21,7 +23,8 @@ def digest(facts: Mapping[str, Any]) -> bytes:
 
 
 def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """The first setting that differs, by name: its name and both values as JSON."""
+    """The first setting that differs, by name: its name and both values as JSON; tables may be nested."""
+    here, there = _flat(here), _flat(there)
     for name in sorted({*here, *there}):
         mine, other = (json.dumps(known.get(name)) for known in (here, there))
         if mine != other:
@@ -40,6 +43,11 @@ def columns_of(problem: Problem) -> dict[str, dict[str, Any]]:
         }
         for what, names in named.items()
     }
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < EXACT else value
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
