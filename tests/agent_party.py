@@ -192,6 +192,7 @@ key = "key.pem"
             assert outcome is not None
             assert np.array_equal(outcome.own, self.reference.agents[i]), i
             assert (outcome.steps, outcome.rounds) == (self.reference.steps, self.reference.rounds)
+            assert outcome.gradients == self.reference.gradients
             assert outcome.reason == self.reference.reason
             assert np.abs(outcome.X - self.reference.X).max() < 1e-11
             assert not [e for e in self.log(i) if e["event"] == "mishap"]

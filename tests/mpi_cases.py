@@ -123,9 +123,8 @@ def facts(result, part=None) -> dict[str, np.ndarray]:
     """Everything of a result that must not depend on where it was computed; states of the agents ``part``."""
     rows = slice(None) if part is None else part
     history = np.delete(result.history.as_array(), result.history.columns.index("seconds"), axis=1)
-    text = (
-        f"{result.reason} {result.converged} {result.steps} {result.rounds} {result.scalars} {result.notes}"
-    )
+    counts = f"{result.steps} {result.rounds} {result.scalars} {result.gradients}"
+    text = f"{result.reason} {result.converged} {counts} {result.notes}"
     numbers = {"X": result.X, "history": history, "text": np.array(text)}
     if result.axes is not None:
         numbers["axes"] = result.axes

@@ -188,7 +188,7 @@ ATTACKS = {
     "bytes that are no text": Attack(frame(Kind.HELLO, content=b'{"agent": "\xff\xfe"}'), "no JSON"),
     "a list": Attack(frame(Kind.HELLO, content=b"[]"), "no table but list"),
     "an empty table": Attack(frame(Kind.HELLO, content=b"{}"), ENTRIES),
-    "lists in lists": Attack(frame(Kind.HELLO, content=b"[" * 8000), "no JSON (RecursionError)"),
+    "lists in lists": Attack(frame(Kind.HELLO, content=b"[" * 8000), "no JSON"),
     "settings in settings": Attack(
         table(lambda t: json.dumps(t | {"settings": {"a": 0}}).replace("0}", "[" * 500 + "]" * 500 + "}")),
         "more than 8 tables and lists inside each other",

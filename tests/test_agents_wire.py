@@ -113,6 +113,16 @@ def test_a_hello_survives_the_way_there(hello):
     assert Hello.unpack(raw[HEADER.size :]) == hello
 
 
+@pytest.mark.parametrize("levels", [wire.LEVELS, wire.LEVELS + 2, 100, 500, 900, 1300, 1360])
+def test_json_of_many_levels_is_refused_whatever_the_parser_takes(levels):
+    raw = b'{"a":' * levels + b"1" + b"}" * levels
+    if levels <= wire.LEVELS:
+        assert list(wire.parse(raw)) == ["a"]
+    else:
+        with pytest.raises(Refused, match=r"sent (JSON with more than|words that are no JSON)"):
+            wire.parse(raw)
+
+
 @BOUNDED
 @given(st.binary(max_size=600))
 def test_any_reason_is_one_printable_line_or_refused(raw):

@@ -25,6 +25,7 @@ N, M, P, AGENTS = 6, 41, 2, 4  # 41 samples: four agents cannot share them equal
 EDGES = [[0, 1], [1, 2], [2, 3], [0, 2]]
 PIECES = [[0, 1], [2, 3]]
 COLUMNS = ["step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"]
+COLUMNS += ["gradients", "minibatches", "values"]
 MEASURES = COLUMNS[4:]
 CONSTANT = {
     "kind": "destiny", "label": "DESTINY", "beta": 3.0, "step": {"kind": "constant", "eta": 0.03},
@@ -430,7 +431,8 @@ def test_the_summary_tells_what_was_asked_and_what_came_of_it(run, tmp_path):
     assert run().code == 0
     (entry,) = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
     asked = [
-        "label", "algorithm", "settings", "converged", "reason", "steps", "rounds", "scalars", "seconds",
+        "label", "algorithm", "settings", "converged", "reason", "steps", "rounds", "scalars",
+        "gradients", "minibatches", "values", "seconds",
         *MEASURES,
     ]  # fmt: skip
     assert set(asked) <= set(entry)

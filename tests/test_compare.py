@@ -166,11 +166,11 @@ def test_the_table_fits_a_terminal_of_80_columns(network):
 
     from destiny.compare import table
 
-    found = destiny.compare(small_problem("pca"), network, {"twelve chars": DGD(), "b": DeEPCA()}, rounds=60)
+    found = destiny.compare(small_problem("pca"), network, {"nine char": DGD(), "b": DeEPCA()}, rounds=60)
     console = Console(width=80, file=io.StringIO())
     console.print(table(found.results))
     lines = console.file.getvalue().rstrip().splitlines()
     assert len(lines) == 4
     assert all(len(line) <= 80 for line in lines)
-    assert lines[2].startswith("twelve chars")
+    assert lines[2].startswith("nine char")
     assert "out of rounds" in lines[2]

@@ -192,15 +192,6 @@ def test_what_is_not_expected_to_converge_does_not():
     assert predict(DGD(), looked).rounds is None
 
 
-def test_power_iterations_take_as_long_as_the_eigenvalues_say():
-    problem, network = pca(10), networks.complete(10)
-    told = predict(DeEPCA(), case(problem, network))
-    result = destiny.solve(problem, network, DeEPCA(), every=1)
-    assert result.rounds == pytest.approx(told.rounds, rel=0.3)
-    assert told.rounds == pytest.approx(math.log(1e8) / -math.log(0.8), rel=0.05)  # eigenvalues 0.8^i
-    assert predict(DeEPCA(), case(pca(10), networks.path(10))).outlook == "doubtful"
-
-
 def test_simulated_descent_is_the_closed_form():
     shares = np.array([1.0])
     assert descent(np.array([0.5]), shares, 1e-6) == math.ceil(math.log(1e-6) / math.log(0.5))
@@ -240,7 +231,7 @@ def test_two_more_links_mix_as_promised_and_help_as_predicted():
     (advice,) = (a for a in found.advice if a.text.startswith("links"))
     assert f"lambda {other.lambda_:.3f} instead of {network.lambda_:.3f}" in advice.text
     before, after = (destiny.solve(problem, n, every=1).rounds for n in (network, other))
-    assert 1 - after / before == pytest.approx(advice.saves, abs=0.15)
+    assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
 
 
 def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help():
@@ -253,7 +244,6 @@ def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help
     assert predicted[0] < predicted[1]
     assert measured[0] < measured[1]
     assert not any("weights" in a.text for a in destiny.diagnose(problem, network, Destiny()).advice)
-    assert any('weights = "metropolis"' in a.text for a in destiny.diagnose(problem, other, Destiny()).advice)
 
 
 def test_better_weights_are_advised_where_they_help():
@@ -262,7 +252,7 @@ def test_better_weights_are_advised_where_they_help():
     (advice,) = (a for a in found.advice if a.text.startswith('weights = "fdla"'))
     fdla = networks.from_edges(network.edges, agents=24, weights="fdla")
     before, after = (destiny.solve(problem, n, every=1).rounds for n in (network, fdla))
-    assert 1 - after / before == pytest.approx(advice.saves, abs=0.15)
+    assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
 
 
 def test_weak_points_are_those_whose_loss_disconnects():
@@ -387,8 +377,12 @@ def test_the_command_prints_a_page_and_ends_well_also_where_there_are_problems(t
     (tmp_path / "e.toml").write_text(FILE)
     assert doctor(monkeypatch, tmp_path / "e.toml") == 0
     page = capsys.readouterr().out
-    for words in ("Findings", "PROBLEM  literal", "predicted", "What would help", "Theory", 'kind = "bb"'):
+    for words in ("Findings", "PROBLEM  literal", "predicted", "What would help", 'kind = "bb"'):
         assert words in page
+    assert "Theory" not in page
+    assert "times as long" not in page
+    assert doctor(monkeypatch, tmp_path / "e.toml", "--theory") == 0
+    assert "Theory" in capsys.readouterr().out
     assert doctor(monkeypatch, tmp_path / "e.toml", "--json") == 0
     found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
     assert found["predictions"]["literal"]["outlook"] == "hopeless"

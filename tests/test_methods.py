@@ -11,7 +11,7 @@ import pytest
 
 import destiny
 from destiny import experiment, stiefel
-from destiny.algorithms import ADMMPCA, DRGTA, KINDS, METHODS, DeEPCA, DestinyMomentum
+from destiny.algorithms import KINDS, METHODS, DeEPCA
 from destiny.checkpoint import flatten
 from destiny.engines import Local
 from destiny.steps import Constant, Lipschitz
@@ -112,13 +112,8 @@ def test_rounds_and_scalars_are_those_it_states(method, auto):
         after = next(moments)
         assert after.round - before.round == rounds
         sent = (after.scalars - before.scalars) / (rounds * 2 * len(network.edges))
-        # Agents that even out their step or rho send it along: one number beside the matrices.
-        evens = auto and (isinstance(algorithm, ADMMPCA) or getattr(algorithm, "rules", ()) != ())
-        # And where steps are not averaged, neighbours are told the curvature an agent has seen.
-        heeds = auto and isinstance(algorithm, DRGTA)
-        # Accelerated DESTINY tells of its curvature, its way up or down, and the age of its momentum.
-        tells = 3 * isinstance(algorithm, DestinyMomentum)
-        assert sent == method.about.sends * n * p + evens + heeds + tells
+        numbers = method.about.numbers + auto * method.about.numbers_auto
+        assert sent == method.about.sends * n * p + numbers
         before = after
     moments.close()
 

@@ -11,11 +11,11 @@ import pytest
 import destiny
 from destiny import claims, cli, experiment, figures, reproduce
 from destiny.errors import SettingsError
-from destiny.history import History
+from destiny.history import COLUMNS, UNCOUNTED, History
 
 
 def history(stationarity, consensus=None, every=10):
-    made = History()
+    made = History(COLUMNS[:UNCOUNTED])
     consensus = stationarity if consensus is None else consensus
     for k, (s, c) in enumerate(zip(stationarity, consensus, strict=True)):
         made.add(

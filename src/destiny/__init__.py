@@ -4,6 +4,7 @@ d agents on a connected network each hold a private f_i and together minimise (1
 X^T X = I_p, talking to their neighbours only.
 """
 
+import logging as _logging
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
@@ -38,6 +39,10 @@ from destiny.result import Result
 from destiny.run import iterate, solve
 
 __version__ = "0.1.0"
+
+_logging.getLogger("destiny").addHandler(
+    _logging.NullHandler()
+)  # what is logged is the application's to show
 
 __all__ = [
     "CheckpointError",

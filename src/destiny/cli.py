@@ -185,14 +185,17 @@ def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) 
 def doctor(
     file: FILE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Sample the constants of the convergence theorem too.")
+    ] = False,
 ) -> None:
-    """Look at an experiment without running it: predict its rounds, say what would help."""
+    """Look at an experiment and try a few hundred steps: predict its rounds, say what would help."""
     with threadpool_limits(1), Console(stderr=True).status("reading") as status:
         asked = experiment.read(file)
         stop = {key: value for key, value in asked.stop.items() if key in ("rounds", "tolerance")}
         found = diagnose(
             asked.problem, asked.network, asked.algorithms, start=asked.start, seed=asked.seed, **stop,
-            tell=status.update,
+            theory=theory, tell=status.update,
         )  # fmt: skip
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))

@@ -24,15 +24,19 @@ Column = Callable[[Result], float]
 COSTS: dict[str, Column] = {
     "rounds": lambda r: r.rounds,
     "scalars": lambda r: r.scalars,
-    "seconds": lambda r: r.seconds,
+    "gradi-\nents": lambda r: r.gradients,
+    "mini-\nbatches": lambda r: r.minibatches,
+    "sec-\nonds": lambda r: r.seconds,
 }
-ALONE: dict[str, Column] = {"steps": lambda r: r.steps, "seconds": lambda r: r.seconds}  # nothing is sent
+SENT = ("rounds", "scalars")
 MEASURES: dict[str, Column] = {
     "station-\narity": lambda r: r.measures.stationarity,
     "con-\nsensus": lambda r: r.measures.consensus,
     "feasi-\nbility": lambda r: r.measures.feasibility,
 }
-SHOWN = {"rounds": "{:.0f}", "steps": "{:.0f}", "scalars": "{:.2e}", "seconds": "{:.3g}"}
+COUNT = "{:.0f}"
+SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "sec-\nonds": "{:.2f}"}
+SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT}
 NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
 
@@ -125,8 +129,12 @@ def labelled(methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]) -
 
 
 def costs(results: Mapping[str, Result]) -> dict[str, Column]:
-    """What a run costs: rounds, scalars and time, or steps and time where nobody sends anything."""
-    return COSTS if any(r.rounds for r in results.values()) else ALONE
+    """What a run costs: rounds, scalars, gradients and time; steps instead where nobody sends anything."""
+    alone = not any(r.rounds for r in results.values())
+    batches = any(r.minibatches for r in results.values())
+    left_out = {*(SENT if alone else ()), *(() if batches else ("mini-\nbatches",))}
+    first: dict[str, Column] = {"steps": lambda r: r.steps} if alone else {}
+    return first | {name: value for name, value in COSTS.items() if name not in left_out}
 
 
 def best(results: Mapping[str, Result]) -> dict[str, set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +17,9 @@ import numpy as np
 from destiny import checkpoint as checkpoints
 from destiny import metrics, square
 from destiny.centring import ROUNDS, Centring, mean_share, uncentred
-from destiny.engines.base import Engine, Team
+from destiny.engines.base import Engine, Team, Traffic
 from destiny.errors import MismatchError, SettingsError, is_whole
-from destiny.history import History
+from destiny.history import COLUMNS, UNCOUNTED, History
 from destiny.interrupt import Interrupt
 from destiny.result import Result
 from destiny.stiefel import norm, polar, transpose
@@ -27,7 +28,9 @@ from destiny.types import Algorithm, Array, Problem, Topology
 
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same in every process of a run
 KNOWN = (*ALIKE, Seconds)
+MEASUREMENTS = 8  # fewer of them tell nothing of how a run fares
 RISE = 1e-7  # of the objective: above the rounding of values computed in float32
+logger = logging.getLogger(__name__)
 ROUNDING = 1e-14  # of the largest variance: no variance at all
 
 
@@ -36,13 +39,22 @@ class Moment:
     """A run after some step. The state is put together only when it is looked at."""
 
     step: int
-    round: int
-    scalars: int
+    traffic: Traffic
     seconds: float
     parts: list[Any]
     team: Team
     centring: Centring | None = None
     """What was done to the data before the first step."""
+
+    @property
+    def round(self) -> int:
+        """Rounds of communication so far."""
+        return self.traffic.rounds
+
+    @property
+    def scalars(self) -> int:
+        """float64 numbers sent over all links so far."""
+        return self.traffic.scalars
 
     @cached_property
     def state(self) -> Any:
@@ -192,7 +204,7 @@ class Drive:
         if saved is None:
             return
         values, rows = saved.arrays["values"], saved.arrays["history"]
-        if rows.ndim != 2 or rows.shape[1] != len(self.history.columns):
+        if rows.ndim != 2 or rows.shape[1] not in (len(COLUMNS), UNCOUNTED):
             raise saved.refuse("is damaged: its history has other columns")
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
@@ -206,6 +218,10 @@ class Drive:
         self.history = History.from_array(saved.arrays["history"])
         self.agreement.asked, self.agreement.agreed = saved.facts["asked"], saved.facts["agreed"]
         self.cost = saved.facts["cost"]
+        if "gradients" not in saved.facts:
+            self.notes.append(
+                f"gradients are counted from step {moment.step} on: the checkpoint before has no count"
+            )
 
     def measure(self, moment: Moment) -> metrics.Measures:
         """One row of the history."""
@@ -214,9 +230,10 @@ class Drive:
         self.measures = metrics.Measures(**moment.team.told(measured.as_dict()))
         self.history.add(
             step=moment.step, round=moment.round, scalars=moment.scalars, seconds=moment.seconds,
-            **self.measures.as_dict(),
+            **self.measures.as_dict(), **moment.traffic.evaluations(),
         )  # fmt: skip
         self.measuring += time.perf_counter() - clock
+        logger.debug("step %d, round %d: %s", moment.step, moment.round, self.measures)
         return self.measures
 
     def facts(self) -> dict[str, Any]:
@@ -244,7 +261,7 @@ class Drive:
         if self.agreement.asked is not None:
             arrays["flood"] = moment.team.gather([moment.team.flood])
         facts = {
-            "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
+            "step": moment.step, **moment.traffic.facts(), "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
             **self.identity(),
         }  # fmt: skip
@@ -253,6 +270,8 @@ class Drive:
             state |= moment.centring.arrays(np.concatenate(moment.team.hosts).tolist())
             facts[ROUNDS] = moment.centring.rounds
         moment.team.save(self.folder, checkpoints.Saved(state, arrays, facts))
+        if moment.team.leader:
+            logger.info("checkpoint of step %d written to %s", moment.step, self.folder)
 
     def claim(self) -> None:
         """Refuse a checkpoint folder that cannot be used, or that another run would lose."""
@@ -314,6 +333,26 @@ class Drive:
             "your gradients with destiny.check_gradient, or choose another start"
         )
 
+    @property
+    def outlook(self) -> str | None:
+        """What to say of a run that is out of rounds: how its measures fared in the second half of them."""
+        tolerance = next((r.limit for r in self.rules if isinstance(r, Tolerance)), 0.0)
+        rounds = self.history["round"]
+        worst = np.max([self.history[name] for name in ("stationarity", "consensus", "feasibility")], axis=0)
+        half = int(np.searchsorted(rounds, rounds[-1] / 2))
+        before, after, over = float(worst[half]), float(worst[-1]), rounds[-1] - rounds[half]
+        if tolerance == 0 or len(rounds) < MEASUREMENTS or not (np.isfinite(worst[half:]).all() and over > 0):
+            return None
+        if after > 0.5 * before:
+            return (
+                f"the largest measure has not halved in the last {over:.0f} rounds: more of them may not help"
+            )
+        more = over * np.log(after / tolerance) / np.log(before / after)
+        return (
+            f"the largest measure fell from {before:.1e} to {after:.1e} in the last {over:.0f} rounds: at "
+            f"that rate about {float(f'{more:.2g}'):.0f} more would do"
+        )
+
     def result(self, moment: Moment, stop: Stop, problem: Problem) -> Result:
         """Everything a user may want to know."""
         assert self.measures is not None
@@ -338,6 +377,8 @@ class Drive:
             notes.append("the start is stationary already: if it is a saddle, choose another one")
         if stop.converged and (rise := self.rise) is not None:
             notes.append(rise)
+        if stop.reason.startswith("out of") and (outlook := self.outlook) is not None:
+            notes.append(outlook)
         if mean.shape[0] == mean.shape[1]:
             self.compare_halves(moment, X)
         if finite and hasattr(self.algorithm, "remarks"):
@@ -347,7 +388,10 @@ class Drive:
             self.measures, self.history,
             moment.step, moment.round, moment.scalars, moment.seconds, self.settings,
             axes, notes, self.signal, self.measuring, team.own(moment.parts),
-            *((report.mean, report.scale, report.target_mean) if report is not None else ()),
+            mean=None if report is None else report.mean, scale=None if report is None else report.scale,
+            target_mean=None if report is None else report.target_mean,
+            gradients=moment.traffic.gradients, minibatches=moment.traffic.minibatches,
+            values=moment.traffic.values,
         )  # fmt: skip
 
 

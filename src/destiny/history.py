@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,12 @@ import numpy as np
 from destiny.errors import DestinyError
 from destiny.types import Array
 
-COLUMNS = ("step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility")
-WHOLE = ("step", "round", "scalars")  # counted, hence written without a decimal point
+COLUMNS = (
+    *("step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"),
+    *("gradients", "minibatches", "values"),
+)
+UNCOUNTED = 8  # columns of a run that did not count gradients yet
+WHOLE = ("step", "round", "scalars", "gradients", "minibatches", "values")  # written without a decimal point
 
 
 class History:
@@ -51,9 +56,10 @@ class History:
 
     @classmethod
     def from_array(cls, rows: Array, columns: tuple[str, ...] = COLUMNS) -> History:
-        """Back from a checkpoint."""
+        """Back from a checkpoint; columns it does not have yet are NaN."""
         history = cls(columns)
-        history.rows = [tuple(float(v) for v in row) for row in rows]
+        missing = [math.nan] * (len(columns) - rows.shape[1])
+        history.rows = [(*map(float, row), *missing) for row in rows]
         return history
 
     def to_csv(self, path: str | Path) -> None:
@@ -62,7 +68,7 @@ class History:
             writer = csv.writer(file)
             writer.writerow(self.columns)
             for row in self:
-                writer.writerow([int(v) if c in WHOLE else repr(float(v)) for c, v in row.items()])
+                writer.writerow([int(v) if c in WHOLE and v == v else repr(float(v)) for c, v in row.items()])
 
     @classmethod
     def from_csv(cls, path: str | Path) -> History:

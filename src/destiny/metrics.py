@@ -30,6 +30,12 @@ class Measures:
         """Largest of the three that tend to zero; NaN if any is."""
         return float(np.max([self.stationarity, self.consensus, self.feasibility]))
 
+    @property
+    def worst_name(self) -> str:
+        """The name of that measure."""
+        names = ("stationarity", "consensus", "feasibility")
+        return names[int(np.argmax([self.stationarity, self.consensus, self.feasibility]))]
+
     def as_dict(self) -> dict[str, float]:
         """By name, in the order of the history's columns."""
         return asdict(self)

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from destiny import claims, datasets, engines, experiment, figures, output
 from destiny.errors import DestinyError, SettingsError
 from destiny.figures import Figure, Panel
-from destiny.history import COLUMNS, History
+from destiny.history import COLUMNS, UNCOUNTED, History
 from destiny.result import Result
 from destiny.run import prepare
 from destiny.stopping import Progress as Seen
@@ -169,9 +169,11 @@ def _history(folder: Path, label: str) -> History:
     except DestinyError as error:
         raise DestinyError(f"{error}; delete {folder} and give the same command again") from error
     entries = {entry["label"]: entry for entry in _json(folder / "summary.json")}
-    if history.columns != COLUMNS or len(history) == 0 or history["round"][-1] != entries[label]["rounds"]:
+    least = COLUMNS[:UNCOUNTED]  # older runs have no more
+    whole = history.columns[:UNCOUNTED] == least and len(history) > 0
+    if not whole or history["round"][-1] != entries[label]["rounds"]:
         raise DestinyError(
-            f"{folder / label / 'history.csv'} must hold the whole run, in the columns {', '.join(COLUMNS)}; "
+            f"{folder / label / 'history.csv'} must hold the whole run, in the columns {', '.join(least)}; "
             f"found less; delete {folder} and give the same command again"
         )
     return history

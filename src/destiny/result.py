@@ -37,6 +37,8 @@ class Result:
     steps, rounds, scalars, seconds
         Iterations, communication rounds, float64 numbers sent over all links, time without measuring; of a
         square X that was tried with both signs of det X, of both runs together.
+    gradients, minibatches, values : int
+        What each agent evaluated of its own f_i: full gradients, gradients of mini-batches, values.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
@@ -66,13 +68,17 @@ class Result:
     mean: Array | None = field(default=None, repr=False)
     scale: Array | None = field(default=None, repr=False)
     target_mean: Array | None = field(default=None, repr=False)
+    gradients: int = 0
+    minibatches: int = 0
+    values: int = 0
 
     def __str__(self) -> str:
         m, n = self.measures, self.X.shape
         lines = [
             self.reason,
             f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n[0]} x {n[1]}",
-            f"  {self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.seconds:.2f} s",
+            f"  {self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.computed}, "
+            f"{self.seconds:.2f} s",
             f"  stationarity {m.stationarity:.1e}, consensus {m.consensus:.1e}, "
             f"feasibility {m.feasibility:.1e}",
             f"  objective {m.objective:.12g}",
@@ -84,6 +90,12 @@ class Result:
         """What was sent over all links, in bytes, for people."""
         return _bytes(8 * self.scalars)
 
+    @property
+    def computed(self) -> str:
+        """What each agent evaluated, for people."""
+        text = f"{self.gradients} gradients"
+        return f"{text}, {self.minibatches} of mini-batches" if self.minibatches else text
+
     def summary(self) -> dict[str, Any]:
         """The facts, ready for a JSON file; a number that is not finite is None there."""
         return {
@@ -94,6 +106,9 @@ class Result:
             "steps": self.steps,
             "rounds": self.rounds,
             "scalars": self.scalars,
+            "gradients": self.gradients,
+            "minibatches": self.minibatches,
+            "values": self.values,
             "seconds": self.seconds,
             **{k: v if v - v == 0 else None for k, v in self.measures.as_dict().items()},
             "notes": self.notes,

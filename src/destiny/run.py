@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from destiny.centring import centre, planned_rounds, without_shifts
 from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.agreement import columns_of
-from destiny.engines.base import Deaf, Engine, Team
+from destiny.engines.base import Deaf, Engine, Team, Traffic
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt, deliver
 from destiny.misfits import require_fit
@@ -31,6 +32,7 @@ from destiny.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
 from destiny.types import Algorithm, Array, Objective, Problem, Topology
 
 MIRRORED = "mirrored"  # folder of the checkpoints of a square X from the mirrored start
+logger = logging.getLogger(__name__)
 
 
 def iterate(
@@ -79,7 +81,7 @@ def _moments(
             saved = resume if centring is None else without_shifts(resume)
             step, seconds, parts = _restore(saved, algorithm, team, X)
         while True:
-            yield Moment(step, team.traffic.rounds, team.traffic.scalars, seconds, parts, team, centring)
+            yield Moment(step, replace(team.traffic), seconds, parts, team, centring)
             clock = time.perf_counter()
             parts = team.each(algorithm.step, parts)
             seconds += time.perf_counter() - clock
@@ -143,7 +145,7 @@ def _restore(
         checkpoints.unflatten(template, saved.of(ids))
         for template, ids in zip(templates, team.hosts, strict=True)
     ]
-    team.rewind(saved.facts["round"], saved.facts["scalars"])
+    team.rewind(Traffic.from_facts(saved.facts))
     if "flood" in saved.arrays:
         team.set_flood(team.split(saved.arrays["flood"]))
     return saved.facts["step"], saved.facts["seconds"], parts
@@ -202,6 +204,13 @@ class Run:
     def _half(self, interrupt: Interrupt) -> Result:
         """Run from one start."""
         drive, saved = self.drive, self.saved
+        if self.engine.leader:
+            n, p = self.problem.shape
+            where, agents = type(self.engine).__name__, self.problem.agents
+            logger.info("%s: start, %d agents, X %d x %d, engine %s", self.label, agents, n, p, where)
+            logger.debug("%s: settings %s", self.label, drive.settings)
+            if saved is not None:
+                logger.info("%s: resumed from step %d, %s", self.label, saved.facts["step"], saved.path)
         moments = _moments(
             self.problem, self.network, self.algorithm, drive.X, self.engine, saved, drive.facts()
         )
@@ -213,7 +222,10 @@ class Run:
                 stop = drive.look(moment, saved, interrupt)
                 bar.update(moment.round, drive.measures)
                 if stop is not None:
-                    return drive.result(moment, stop, self.problem)
+                    result = drive.result(moment, stop, self.problem)
+                    if moment.team.leader:
+                        logger.info("%s: end after %d rounds: %s", self.label, result.rounds, stop.reason)
+                    return result
         finally:
             if bar is not None:
                 bar.close()

@@ -14,7 +14,16 @@ from destiny.types import Array, Observer
 
 EQUAL = 1e-9  # relative difference of two values that still counts as rounding
 PARALLEL = 1e-7  # the same for gradients, which are computed in float32 for some problems
-COSTS = ("steps", "rounds", "scalars", "seconds", "measuring")  # of a result, added up over both halves
+COSTS = (
+    "steps",
+    "rounds",
+    "scalars",
+    "gradients",
+    "minibatches",
+    "values",
+    "seconds",
+    "measuring",
+)  # added up
 FIXED = "X is square and the sign of det X cannot change along a run"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from destiny.stiefel import random_point, violation
 from destiny.stopping import Progress, Rounds, Stop
 from destiny.types import Array
 
+logger = logging.getLogger(__name__)
 RATE = 1.0  # seconds over which rates are told
 COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
@@ -253,7 +255,7 @@ class Agent:
             arrays["array/flood"] = moment.team.flood
         state = checkpoints.flatten(moment.parts[0])
         facts = {
-            "step": moment.step, "round": moment.round, "scalars": moment.scalars, "seconds": moment.seconds,
+            "step": moment.step, **moment.traffic.facts(), "seconds": moment.seconds,
             "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
             "degrees": {n.name: n.degree for n in self.hub.neighbours},
         }  # fmt: skip
@@ -262,6 +264,7 @@ class Agent:
             facts[ROUNDS] = moment.centring.rounds
         arrays |= {f"state/{k}": v for k, v in state.items()}
         self.kept.write(arrays, facts, self.sent)
+        logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
         self.hub.mark = self.kept.mark
         self.hub.start = 0.0  # all neighbours have been there
 

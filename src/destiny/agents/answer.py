@@ -51,6 +51,8 @@ class Outcome:
         Numbers this agent has sent.
     averaging : int
         Rounds of averaging after the last step.
+    gradients : int or None
+        Gradients of its own f_i this agent evaluated up to the last step; None in files that do not say.
     closed : bool
         Whether all neighbours have their answers too.
     mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
@@ -75,6 +77,7 @@ class Outcome:
     seconds: float
     averaging: int
     closed: bool = False
+    gradients: int | None = None
     mean: Array | None = field(default=None, repr=False)
     scale: Array | None = field(default=None, repr=False)
     target_mean: Array | None = field(default=None, repr=False)
@@ -198,7 +201,7 @@ def find(
     seconds: float,
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
-    rounds = agents.traffic.rounds
+    rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
     agents.flood = None
     (mean,) = average(agents, network, X)
     answer = polar(mean)
@@ -215,6 +218,7 @@ def find(
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds, notes=remarks(agents, answer[0]),
+        averaging=agents.traffic.rounds - rounds, gradients=gradients,
+        notes=remarks(agents, answer[0]),
     )  # fmt: skip
     return outcome.checked()

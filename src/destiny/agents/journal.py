@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -14,7 +15,9 @@ from typing import Any
 
 from destiny.agents.wire import sanitise
 
+logger = logging.getLogger(__name__)
 MINUTE = 60.0
+TROUBLES = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped", "certificates")
 MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
 MOST_EACH = 20  # lines a minute on one neighbour, of each event
 LINE = 1000  # letters of a sentence
@@ -105,6 +108,8 @@ class Journal:
         safe = {k: sanitise(fact, LINE) if isinstance(fact, str) else fact for k, fact in facts.items()}
         entry |= {"event": event, **safe}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
+        level = logging.WARNING if event in TROUBLES else logging.INFO
+        logger.log(level, "%s: %s", self.agent, json.dumps({"event": event, **safe}))
         if self.file is not None:
             try:
                 self.file.write(json.dumps(entry).encode() + b"\n")

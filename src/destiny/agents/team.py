@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -74,12 +74,12 @@ class AgentTeam:
 
     @property
     def traffic(self) -> Traffic:
-        """What this agent has sent so far."""
+        """What the run has cost this agent so far."""
         return self.agents.traffic
 
-    def rewind(self, rounds: int, scalars: int) -> None:
-        """Count from here."""
-        self.traffic.rounds, self.traffic.scalars = rounds, scalars
+    def rewind(self, traffic: Traffic) -> None:
+        """Count on from ``traffic``."""
+        self.agents.traffic = replace(traffic)
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run the task for the agent."""

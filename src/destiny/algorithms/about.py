@@ -15,6 +15,10 @@ class About:
     """Where it comes from."""
     sends: int
     """Matrices n x p sent to each neighbour in a round."""
+    numbers: int = 0
+    """Single numbers sent beside the matrices."""
+    numbers_auto: int = 0
+    """Further ones where the step size (or rho) is chosen automatically, so that agents choose alike."""
     rounds: int | str = 1
     """Rounds of a step, or the name of the setting that says how many."""
     exact: bool = True

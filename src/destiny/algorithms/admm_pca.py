@@ -52,7 +52,7 @@ class ADMMPCA:
     kind = "admm-pca"
     about = About(
         "ADMM-PCA", "Schizas & Aduroja, IEEE TSP 2015", sends=1, needs="symmetric W, fixed network",
-        problem="pca", reconstruction=True,
+        numbers_auto=1, problem="pca", reconstruction=True,
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ class DPRGT(DRGTA):
 
     alpha: float = field(default=1.0, init=False)
     kind = "dprgt"
-    about = About("DPRGT", "Deng & Hu, arXiv 2304.08241", sends=2, rounds="rounds")
+    about = About("DPRGT", "Deng & Hu, arXiv 2304.08241", sends=2, numbers_auto=1, rounds="rounds")
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
         """To the average, down, and back to the manifold."""

@@ -49,7 +49,9 @@ class DRGTA(Riemannian):
     step_size: StepRule = field(default_factory=lambda: BB(cap=0.5), kw_only=True)
     alpha: float = 0.5
     kind = "drgta"
-    about = About("DRGTA", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=2, rounds="rounds")
+    about = About(
+        "DRGTA", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=2, numbers_auto=1, rounds="rounds"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

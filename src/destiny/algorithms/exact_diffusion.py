@@ -36,7 +36,8 @@ class ExactDiffusion(Scheme):
     about = About(
         "exact diffusion",
         "Yuan, Ying, Zhao & Sayed, IEEE TSP 2019",
-        1,
+        sends=1,
+        numbers_auto=1,
         needs="symmetric W, fixed network",
     )
 

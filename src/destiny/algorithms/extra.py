@@ -41,6 +41,7 @@ class Extra(Scheme):
         "EXTRA",
         "Shi, Ling, Wu & Yin, SIAM J. Optim. 2015",
         sends=1,
+        numbers_auto=1,
         needs="symmetric W, fixed network",
     )
 

@@ -27,8 +27,7 @@ GROWTH = 2.0  # of the disagreement from one window to the next: a sign of troub
 GROWTH_CHANGING = 5.0  # where links come and go it swings by itself
 RECOVER = 1.02  # how fast trust may exceed again what it was lost at, per window
 LARGE = 0.01  # disagreement from which on not shrinking is a sign of trouble, on a manifold of size 1
-UNEVEN = 30.0  # times the median agent's curvature: worth a word where a run did not converge
-CAUTIOUS = 0.3  # trust below which the same holds
+CAUTIOUS = 0.3  # trust below this is worth a word where a run did not converge
 STIFF = 0.25  # of the curvature: less beta would not hold X near the manifold
 REACH = 0.5  # no step moves X further
 
@@ -106,7 +105,9 @@ class DestinyMomentum:
     lowest: float | None = None
     gossip: int = 20
     kind = "destiny-momentum"
-    about = About("Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, rounds="rounds")
+    about = About(
+        "Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, numbers=3, rounds="rounds"
+    )
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
@@ -293,7 +294,7 @@ class DestinyMomentum:
             age=age, mu=np.where(apart, 0.0, s.mu),
         )  # fmt: skip
 
-    def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:
+    def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:  # noqa: ARG002
         """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
         largest = float(s.curvature.max())
         if not (np.isfinite(s.shared).all() and (s.shared > 0).any()):
@@ -301,12 +302,6 @@ class DestinyMomentum:
         if converged:
             return []
         notes = slow_network(self.spectrum[1] if self.spectrum else float(s.mixing.lambda_.max()))
-        if (ratio := largest / max(float(np.median(s.curvature)), np.finfo(np.float64).tiny)) > UNEVEN:
-            agent = ids[int(s.curvature.argmax())]
-            notes.append(
-                f"agent {agent} has {ratio:.1g} times the curvature of the median agent, which limits "
-                "everybody's step: give it a smaller weight, or divide its data over several agents"
-            )
         if (trust := float(s.trust.min())) < CAUTIOUS:
             notes.append(
                 f"agents drifted apart and cut their steps to {100 * trust:.0f} %: they see very different "

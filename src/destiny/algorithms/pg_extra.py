@@ -44,7 +44,7 @@ class PGExtra(Riemannian):
     kind = "pg-extra"
     about = About(
         "PG-EXTRA", "Shi, Ling, Wu & Yin 2015; REXTRA: Wu et al., arXiv 2505.15537", sends=1,
-        needs=Extra.about.needs, reconstruction=True,
+        numbers_auto=1, needs=Extra.about.needs, reconstruction=True,
     )  # fmt: skip
 
     def init(self, X: Array, agents: Agents) -> PGExtraState:

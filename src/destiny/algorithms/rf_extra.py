@@ -18,5 +18,10 @@ class RFExtra(Extra):
     direction: str = field(default="h", init=False)
     kind = "rf-extra"
     about = About(
-        "RF-EXTRA", "Li & Hu, arXiv 2604.23754", sends=1, needs=Extra.about.needs, reconstruction=True
+        "RF-EXTRA",
+        "Li & Hu, arXiv 2604.23754",
+        sends=1,
+        numbers_auto=1,
+        needs=Extra.about.needs,
+        reconstruction=True,
     )

@@ -47,7 +47,7 @@ def read_cifar(path: Path, labels: int) -> NDArray[np.uint8]:
 def read_cora(path: Path) -> tuple[Any, NDArray[Any]]:
     """The sparse matrix X ``(m, n)`` and the labels Y ``(m,)`` of a MATLAB file."""
     try:
-        file = scipy.io.loadmat(path)
+        file = scipy.io.loadmat(path, spmatrix=False)
         return file["X"].tocsr(), np.asarray(file["Y"]).ravel()
     except Exception as error:  # a damaged file can make the parser fail in any way
         raise ProblemError(

@@ -1,4 +1,4 @@
-"""What would help, in words, each with the number of rounds it would save; found by predicting again."""
+"""What would help, in words, each with the rounds it saves as measured by a trial."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.mixing import Mixing, linked, reweighted, shown
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
+from destiny.diagnosis.trial import Trials
 from destiny.networks import Network
 from destiny.steps import Constant, PlainBB
-from destiny.types import Topology
 
-WORTH = 0.05  # a saving below is not worth a change
+WORTH = 1 / 3  # of the rounds: a method or a penalty that saves less is not offered
+WORTH_OF_NETWORK = 0.1  # the same for weights and links
+NEGLIGIBLE = 0.05  # a difference between predicted savings that does not matter
 LINKS = 2  # links tried at a time
 
 
@@ -37,119 +39,110 @@ class Advice:
 
 
 def advise(
-    label: str, method: Any, told: Prediction, case: Case, network: Topology, kind: str, rounds: int
+    label: str, method: Any, here: Prediction, trials: Trials, kind: str, rounds: int
 ) -> Iterator[Advice]:
-    """For one algorithm."""
+    """For one algorithm, for which ``here`` is predicted."""
     for found in (
-        penalty(method, case),
-        steps(method, told),
-        other_method(method, told, case, kind),
-        different(method, case),
-        *better_network(method, told, case, network),
-        allowed(method, told, case, rounds),
+        penalty(method, here, trials),
+        steps(method, here),
+        other_method(method, here, trials, kind),
+        *better_network(method, here, trials),
+        more_rounds(method, here, trials, rounds),
     ):
         if found is not None:
             yield replace(found, label=label)
 
 
-def penalty(method: Any, case: Case) -> Advice | None:
+def offer(
+    words: str, method: Any, here: Prediction, there: Prediction, trials: Trials, worth: float = WORTH
+) -> Advice | None:
+    """A change after which ``there`` is predicted; None unless it saves what it is worth for certain."""
+    if there.rounds is None or there.high is None:
+        return None
+    if here.outlook == "hopeless":
+        return Advice("", 1.0, f"{words}: about {there.rounds} rounds")
+    least = here.low or trials.least(method)
+    if there.high > (1 - worth) * least:
+        return None
+    before = f"{here.rounds}" if here.rounds else f"more than {least}"
+    saves = 1 - there.rounds / (here.rounds or least)
+    text = f"{words}: about {there.rounds} rounds instead of {before}, {saves:.0%} fewer"
+    return Advice("", saves, text)
+
+
+def penalty(method: Any, here: Prediction, trials: Trials) -> Advice | None:
     """A beta given as a number, against its threshold and against the curvature."""
-    beta, ground = getattr(method, "beta", "auto"), case.landscape
+    beta, ground = getattr(method, "beta", "auto"), trials.case.landscape
     if isinstance(beta, str) or getattr(method, "direction", "") not in THRESHOLD:
         return None
     if beta <= ground.threshold:
         text = f'beta = "auto", or more than {1.2 * ground.threshold:.3g}, keeps X on the manifold'
         return Advice("", 1.0, text)
     if beta > STIFF * ground.largest:
-        less, more = (predict(replace(method, beta=b), case).rounds for b in ("auto", beta))
-        numbers = f": about {less} rounds instead of {more}" if less and more and less < more else ""
-        saves = 1 - less / more if less and more else 0.5
-        return (
-            Advice("", saves, f'beta = "auto" is of the size of the curvature{numbers}')
-            if saves > WORTH
-            else None
-        )
+        there = trials.predict(replace(method, beta="auto"))
+        return offer('beta = "auto", which is of the size of the curvature', method, here, there, trials)
     return None
 
 
-def steps(method: Any, told: Prediction) -> Advice | None:
+def steps(method: Any, here: Prediction) -> Advice | None:
     """Steps without safeguards."""
     rule = getattr(method, "step_size", None)
-    if told.outlook == "fine" or not isinstance(rule, PlainBB | Constant):
+    if here.outlook != "hopeless" or not isinstance(rule, PlainBB | Constant):
         return None
     return Advice("", 1.0, 'step = { kind = "bb" } bounds every step by the curvature and the network')
 
 
-def other_method(method: Any, told: Prediction, case: Case, kind: str) -> Advice | None:
-    """The quickest of the methods a prediction exists for."""
-    others: list[Any] = [
-        DestinyMomentum(),
-        Destiny(),
-        *([DeEPCA()] if kind == "pca" and case.differences.agents > 1 else []),
-    ]
-    found = {
-        m.kind: p.rounds
-        for m in others
-        if (p := predict(m, case)).rounds and m.kind != getattr(method, "kind", "")
-    }
-    if not found:
+def other_method(method: Any, here: Prediction, trials: Trials, kind: str) -> Advice | None:
+    """The quickest of a few methods, as tried."""
+    others: list[Any] = [DestinyMomentum(), Destiny()]
+    if kind == "pca" and trials.case.differences.agents > 1:
+        others.append(DeEPCA())
+    found = {m.kind: trials.predict(m) for m in others if m.kind != getattr(method, "kind", "")}
+    known = {name: there for name, there in found.items() if there.rounds is not None}
+    if not known:
         return None
-    best = min(found, key=lambda name: found[name] or 0)
-    there = found[best] or 0
-    if told.rounds is None:
-        return Advice(
-            "", 1.0 if told.outlook == "hopeless" else 0.5, f'kind = "{best}" would take about {there} rounds'
-        )
-    saves = 1 - there / told.rounds
-    if saves < 4 * WORTH:  # predictions are good to a factor, not to a few per cent
-        return None
-    return Advice("", saves, f'kind = "{best}" would take about {there} rounds, {saves:.0%} fewer')
+    best = min(known, key=lambda name: known[name].rounds or 0)
+    return offer(f'kind = "{best}"', method, here, known[best], trials)
 
 
-def different(method: Any, case: Case) -> Advice | None:
-    """Momentum on a network that changes, with agents that see different things."""
-    if (
-        not isinstance(method, DestinyMomentum)
-        or case.mixing.spectrum is not None
-        or case.differences.apart < 1
-    ):
-        return None
-    text = (
-        'kind = "destiny" can be several times faster where the network changes and agents see different '
-        "things (measured: 330 to 380 rounds against 1240 to 2700)"
-    )
-    return Advice("", 0.5, text)
+def better_network(method: Any, here: Prediction, trials: Trials) -> list[Advice]:
+    """Other weights on the same links, by the simplest rule about as good as any; and a few more links.
 
-
-def better_network(method: Any, told: Prediction, case: Case, network: Topology) -> list[Advice]:
-    """Other weights on the same links, by the simplest rule about as good as any; and a few more links."""
-    if not isinstance(network, Network) or told.rounds is None or network.agents < 3:
+    Local theory says which to try.
+    """
+    network, case = trials.network, trials.case
+    expected = predict(method, case).rounds
+    if not isinstance(network, Network) or expected is None or here.rounds is None or network.agents < 3:
         return []
 
-    def offer(words: str, other: Network) -> Advice:
+    def saved(other: Network) -> float:
         there = predict(method, replace(case, mixing=Mixing.of(other))).rounds
-        saves = 0.0 if there is None or told.rounds is None else 1 - there / told.rounds
-        numbers = f"lambda {shown(other.lambda_)} instead of {shown(network.lambda_)}, about {there} rounds"
-        return Advice("", saves, f"{words}: {numbers} instead of {told.rounds}, {saves:.0%} fewer")
+        return 0.0 if there is None else 1 - there / expected
 
-    best = Advice("", 0.0, "")
+    candidates: list[tuple[str, Network]] = []
+    most = 0.0
     for rule, other in reweighted(network).items():  # from the simplest on
-        if (found := offer(f'weights = "{rule}"', other)).saves > best.saves + WORTH:
-            best = found
-    offers = [best]
+        if (share := saved(other)) > most + NEGLIGIBLE:
+            most, candidates = share, [(f'weights = "{rule}"', other)]
     if (more := linked(network, LINKS)) is not None:
-        offers.append(offer("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
-    return [found for found in offers if found.saves > WORTH]
+        candidates.append(("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
+    offers = []
+    for words, other in candidates:
+        if saved(other) > NEGLIGIBLE:
+            words += f": lambda {shown(other.lambda_)} instead of {shown(network.lambda_)}"
+            there = trials.predict(method, other)
+            offers.append(offer(words, method, here, there, trials, WORTH_OF_NETWORK))
+    return [found for found in offers if found is not None]
 
 
-def allowed(method: Any, told: Prediction, case: Case, rounds: int) -> Advice | None:
+def more_rounds(method: Any, here: Prediction, trials: Trials, rounds: int) -> Advice | None:
     """More rounds, or a tolerance the rounds suffice for."""
-    if told.rounds is None or told.rounds <= rounds:
+    if here.rounds is None or here.rounds <= rounds:
         return None
-    text = f"[stop] rounds = {told.high or 10 * told.rounds} leaves room"
+    text = f"[stop] rounds = {here.high or 10 * here.rounds} leaves room"
     for tolerance in (1e-6, 1e-4, 1e-2):
-        there = predict(method, replace(case, tolerance=tolerance)).rounds
-        if tolerance > case.tolerance and there is not None and there <= rounds:
+        there = trials.predict(method, tolerance=tolerance).rounds
+        if tolerance > trials.case.tolerance and there is not None and there <= rounds:
             text += f"; tolerance = {tolerance:.0e} would be reached after about {there}"
             break
     return Advice("", 0.0, text)  # it saves nothing

@@ -17,8 +17,9 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import survey
 from destiny.diagnosis.mixing import Mixing
-from destiny.diagnosis.prediction import Case, Prediction, predict
+from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.theory import Theory, constants
+from destiny.diagnosis.trial import Trials
 from destiny.errors import MismatchError
 from destiny.problems import Centred
 from destiny.problems.once import Once
@@ -41,15 +42,15 @@ class Diagnosis:
         Rounds to tolerance, by the labels of the algorithms; both DESTINYs are always among them.
     advice : tuple of Advice
         What would help, most helpful first.
-    theory : Theory
-        Constants of the paper's Section 3, sampled.
+    theory : Theory or None
+        Constants of the paper's Section 3, sampled; None unless asked for.
     """
 
     facts: dict[str, dict[str, Any]]
     findings: tuple[Finding, ...]
     predictions: dict[str, Prediction]
     advice: tuple[Advice, ...]
-    theory: Theory
+    theory: Theory | None = None
 
     def __str__(self) -> str:
         return page.plain(self)
@@ -69,12 +70,13 @@ def diagnose(
     seed: int = 0,
     tolerance: float = 1e-8,
     rounds: int = 10_000,
+    theory: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
     """Look at data, curvature and network, predict the rounds a run will take, and say what would help.
 
-    It pools gradients in this process, as an observer may and an agent may not, and runs no decentralised
-    method: some 500 gradients of all agents, whatever the number of rounds.
+    It pools gradients in this process, as an observer may and an agent may not, and takes the first 500 steps
+    of a few methods: at most some 3000 gradients of all agents, whatever the number of rounds.
 
     Parameters
     ----------
@@ -82,6 +84,8 @@ def diagnose(
         As in `destiny.solve`.
     algorithms : algorithm, sequence or mapping by label, optional
         Those to be judged; by default accelerated DESTINY, as in `solve`.
+    theory : bool
+        Sample the constants of the paper's convergence theorem too. Nothing should be set by them.
     tell : callable
         Called with a few words before each part of the work.
 
@@ -106,7 +110,10 @@ def diagnose(
     seen = Differences(seen.hosted, whole.agents, X, ground.X)
     tell("looking at the network")
     case = Case(ground, seen, Mixing.of(network), tolerance)
-    misfits, told = judged(methods, ready.problem, network, case)
+    tell("trying the methods")
+    tried = ready.problem if isinstance(ready.problem, Centred) else whole  # centring takes rounds too
+    trials = Trials(tried, network, ready.drive.X, case)
+    misfits, told = judged(methods, ready.problem, network, trials)
     fit = {label: methods[label] for label in told}
     findings = [
         *find.of_mean(ready.problem, seen, ground.X, centring),
@@ -116,22 +123,18 @@ def diagnose(
     ]  # fmt: skip
     tell("trying other weights and links")
     advice = [
-        *(
-            a
-            for label, m in fit.items()
-            for a in advise(label, m, told[label], case, network, whole.kind, rounds)
-        ),
+        *(a for label, m in fit.items() for a in advise(label, m, told[label], trials, whole.kind, rounds)),
         *about_data(case),
     ]
-    tell("sampling the constants of the theory")
-    theory = constants(seen, case.mixing.lambda_)
-    both = {m.kind: predict(m, case) for m in (DestinyMomentum(), Destiny())}
+    both = {m.kind: trials.predict(m) for m in (DestinyMomentum(), Destiny())}
+    if theory:
+        tell("sampling the constants of the theory")
     return Diagnosis(
         facts=gathered(whole, network, case),
         findings=tuple(findings),
         predictions=told | {kind: p for kind, p in both.items() if kind not in told},
         advice=tuple(sorted(advice, key=lambda a: -a.saves)),
-        theory=theory,
+        theory=constants(seen, case.mixing.lambda_) if theory else None,
     )
 
 
@@ -145,7 +148,7 @@ def named(
 
 
 def judged(
-    methods: Mapping[str, Algorithm[Any]], problem: Problem, network: Topology, case: Case
+    methods: Mapping[str, Algorithm[Any]], problem: Problem, network: Topology, trials: Trials
 ) -> tuple[list[Finding], dict[str, Prediction]]:
     """Methods made for other problems, and predictions for all others."""
     misfits: list[Finding] = []
@@ -156,7 +159,7 @@ def judged(
         except MismatchError as error:
             misfits.append(Finding(label, "problem", str(error)))
         else:
-            told[label] = predict(method, case)
+            told[label] = trials.predict(method)
     return misfits, told
 
 

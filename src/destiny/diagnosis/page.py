@@ -11,6 +11,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from destiny.diagnosis.diagnosis import Diagnosis
+    from destiny.diagnosis.theory import Theory
 
 MARKS = {"ok": ("ok", "green"), "look": ("look", "yellow"), "problem": ("PROBLEM", "bold red")}
 
@@ -48,13 +49,13 @@ def show(found: Diagnosis, console: Console) -> None:
     if not found.advice:
         table.add_row("", "nothing that this page knows of")
     console.print(table)
-    section(console, "Theory (estimates from below; the paper's Assumption 3, corrected)")
-    console.print(Text(theory(found)))
+    if found.theory is not None:
+        section(console, "Theory (estimates from below; the paper's Assumption 3, corrected)")
+        console.print(Text(theory(found, found.theory)))
 
 
-def theory(found: Diagnosis) -> str:
+def theory(found: Diagnosis, t: Theory) -> str:
     """The constants and what to make of them."""
-    t = found.theory
     text = (
         f"C_0 {t.C_0:.2g}, M_g {t.M_g:.2g}, L_g {t.L_g:.2g}, L_f {t.L_f:.2g}; exactly M_b {t.M_b:.2g}, "
         f"L_b {t.L_b:.2g}\n"

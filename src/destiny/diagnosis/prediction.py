@@ -1,4 +1,6 @@
-"""How many rounds a method will take: simulated on the modes of the landscape, slowed by the network.
+"""How many rounds the two DESTINYs take by local theory: simulated on the modes of the landscape.
+
+It says which networks are worth a trial, and what limits a run; the rounds reported come from `trial`.
 
 Near the answer the mean of the agents moves as the method does on a quadratic with the curvatures and the
 start that `landscape` found; that costs nothing to simulate. Meanwhile disagreement dies out as the slowest
@@ -14,12 +16,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.mixing import Mixing, shown
 from destiny.diagnosis.simulation import MOST, agreement, descent, heavy_ball
-from destiny.gossip import contraction
 from destiny.steps import BB, Constant, PlainBB, first
 from destiny.types import Array
 
@@ -34,7 +35,6 @@ RESOLVED = 1000.0  # curvature ratio beyond which Lanczos has not seen the flatt
 STRETCHED = 50.0  # times the largest curvature along the manifold: a beta this large costs more than sqrt(k)
 THRESHOLD = ("h", "expen")  # directions whose penalty has one
 LOST = 0.92  # lambda beyond which unsafeguarded Barzilai-Borwein steps did not converge in docs/rounds.csv
-POWER = 0.62  # lambda up to which DeEPCA with one mixing converged there, mostly
 
 
 Outlook: TypeAlias = Literal["fine", "doubtful", "hopeless"]
@@ -108,8 +108,6 @@ def predict(algorithm: Any, case: Case) -> Prediction:
         return momentum(algorithm, case)
     if isinstance(algorithm, Destiny):
         return destiny(algorithm, case)
-    if isinstance(algorithm, DeEPCA):
-        return deepca(algorithm, case)
     if not getattr(getattr(algorithm, "about", None), "exact", True):
         return Prediction.none("no prediction: with steps that do not vanish it stalls short of the answer")
     return Prediction.none("no prediction for this method")
@@ -191,22 +189,6 @@ def opened(algorithm: Destiny, case: Case) -> int:
     return (
         replace(algorithm, lambda_=case.mixing.lambda_).opening if case.mixing.spectrum else algorithm.opening
     )
-
-
-def deepca(algorithm: DeEPCA, case: Case) -> Prediction:
-    """Power iterations: the ratio of the eigenvalues beside the gap, where mixing keeps up with it."""
-    top = -case.landscape.threshold / 1.5  # lambda_p, as X^T grad f = -diag(lambda_1 .. lambda_p)
-    lambda_, K = case.mixing.lambda_, algorithm.rounds
-    left = lambda_**K if algorithm.mixing == "plain" else contraction(K, lambda_)
-    if left > POWER or top <= 0:
-        return Prediction.none(
-            f"may not converge: the mixing of a step leaves {left:.2f} of a disagreement, and above {POWER} "
-            "most runs measured failed",
-            "doubtful",
-        )
-    ratio = min(1 - 1e-12, max(1e-12, 1 - case.landscape.smallest / top))
-    steps = math.log(case.tolerance) / math.log(ratio)
-    return told(steps, 0.0, 0, algorithm.rounds, 0, None, case)
 
 
 def told(

@@ -15,6 +15,7 @@ from destiny.checkpoint import Saved
 from destiny.types import Array, Hosted, Observer, Problem, Topology
 
 S = TypeVar("S")
+EVALUATIONS = ("gradients", "minibatches", "values")
 
 
 class Exchange(Protocol):
@@ -33,10 +34,36 @@ class Exchange(Protocol):
 
 @dataclass
 class Traffic:
-    """What was sent so far over all links of the network."""
+    """What a run has cost so far; the same on every engine.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds of communication.
+    scalars : int
+        float64 numbers sent over all links of the network.
+    gradients, minibatches, values : int
+        Evaluations by each agent of its own f_i: full gradients, gradients of mini-batches, values.
+    """
 
     rounds: int = 0
     scalars: int = 0
+    gradients: int = 0
+    minibatches: int = 0
+    values: int = 0
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:
+        """Of a checkpoint; one written before evaluations were counted has none of them."""
+        return cls(facts["round"], facts["scalars"], *(facts.get(name, 0) for name in EVALUATIONS))
+
+    def facts(self) -> dict[str, int]:
+        """For a checkpoint."""
+        return {"round": self.rounds, "scalars": self.scalars, **self.evaluations()}
+
+    def evaluations(self) -> dict[str, int]:
+        """What each agent has computed, by name."""
+        return {name: getattr(self, name) for name in EVALUATIONS}
 
 
 class HostedAgents:
@@ -45,7 +72,7 @@ class HostedAgents:
     Attributes
     ----------
     traffic : Traffic
-        Rounds so far and float64 numbers sent over all links, counted here for every algorithm alike.
+        Rounds, numbers sent and evaluations so far, counted here for every algorithm alike.
     flood : ndarray (hosted,) or None
         Numbers that ride along in every message; each agent keeps the largest it has heard of. This is
         how agents agree to stop without a round of their own.
@@ -66,10 +93,15 @@ class HostedAgents:
         Of the step's mini-batches where a method names its step and the problem has any.
         """
         sample = None if step is None else getattr(self.hosted, "sample", None)
-        return self.hosted.gradient(X) if sample is None else np.asarray(sample(X, step))
+        if sample is None:
+            self.traffic.gradients += 1
+            return self.hosted.gradient(X)
+        self.traffic.minibatches += 1
+        return np.asarray(sample(X, step))
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) of the hosted agents, ``(hosted,)``."""
+        self.traffic.values += 1
         return self.hosted.value(X)
 
     def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:
@@ -151,10 +183,10 @@ class Team(Observer, Protocol):
 
     @property
     def traffic(self) -> Traffic:
-        """What was sent so far over all links of the network."""
+        """What the run has cost so far."""
 
-    def rewind(self, rounds: int, scalars: int) -> None:
-        """Count from here: a run is resumed."""
+    def rewind(self, traffic: Traffic) -> None:
+        """Count on from ``traffic``: a run is resumed."""
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run ``task(part, agents)`` for every worker of this process."""

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -134,13 +134,13 @@ class LocalTeam:
 
     @property
     def traffic(self) -> Traffic:
-        """What was sent so far; every worker counts the whole network."""
+        """What the run has cost so far; every worker counts the whole network."""
         return self.workers[0].traffic
 
-    def rewind(self, rounds: int, scalars: int) -> None:
-        """Count from here."""
+    def rewind(self, traffic: Traffic) -> None:
+        """Count on from ``traffic``."""
         for worker in self.workers:
-            worker.traffic.rounds, worker.traffic.scalars = rounds, scalars
+            worker.traffic = replace(traffic)
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""

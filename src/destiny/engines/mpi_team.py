@@ -11,6 +11,7 @@ import os
 import signal as signals
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,12 +136,12 @@ class MpiTeam:
 
     @property
     def traffic(self) -> Traffic:
-        """What was sent so far; every rank counts the whole network."""
+        """What the run has cost so far; every rank counts the whole network."""
         return self.agents.traffic
 
-    def rewind(self, rounds: int, scalars: int) -> None:
-        """Count from here."""
-        self.traffic.rounds, self.traffic.scalars = rounds, scalars
+    def rewind(self, traffic: Traffic) -> None:
+        """Count on from ``traffic``."""
+        self.agents.traffic = replace(traffic)
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run the task for the agents of this rank."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.averaging import agree
-from destiny.engines.base import Engine, HostedAgents
+from destiny.engines.base import Engine, HostedAgents, Traffic
 from destiny.types import Array, Topology
 
 
@@ -59,7 +59,7 @@ class Averages:
         """The average of ``quantity(agent)``, an array of one shape, over all agents."""
         team = self.engine.connect(Idle(self.network.agents), self.network)
         try:
-            team.rewind(self.rounds, self.scalars)
+            team.rewind(Traffic(self.rounds, self.scalars))
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,8 @@ from destiny.history import History
 from destiny.result import Result
 
 AGENTS = 8  # that one table is dealt out to, unless told otherwise
+SPARSE = 0.95  # lambda from which the network is what a run waits for
+DIFFERENT = 100.0  # columns whose spreads differ more slow every method down
 
 
 class Decentralized:
@@ -46,6 +48,7 @@ class Decentralized:
     _least = 1  # rows
     _sizes = (1e-20, 1e20)  # what the largest number may be
     network: Any
+    tol: float
     n_agents: int | None
     random_state: Any
 
@@ -224,12 +227,38 @@ class Decentralized:
         self.history_ = result.history
         self.converged_ = result.converged and doubt is None
         if not self.converged_ and party.engine.leader:
-            cure = "; ".join([f"{result.reason}; scale the columns, raise max_rounds or tol", *result.notes])
             warnings.warn(
-                f"{type(self).__name__} did not converge: {doubt or cure}",
+                f"{type(self).__name__} did not converge: {doubt or unconverged(party, result, self.tol)}",
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )
+
+
+def unconverged(party: Party, result: Result, tol: float) -> str:
+    """What is known of a fit that did not converge, and what would help."""
+    measures = result.measures
+    known = [result.reason, f"{measures.worst_name} is {measures.worst:.1e} and tol is {tol:g}"]
+    lambda_ = getattr(party.network, "lambda_", None)  # a network that changes has none
+    if lambda_ is not None and party.agents > 1:
+        more = ": more links would help most" if lambda_ > SPARSE else ""
+        known.append(f"the network's lambda is {lambda_:.3f}{more}")
+    if (ratio := column_scales(party.rows.values())) > DIFFERENT:
+        known.append(f"the spread of the columns differs by a factor of {ratio:.0e}: scale them")
+    return "; ".join([*known, "raise max_rounds or tol", *result.notes])
+
+
+def column_scales(tables: Iterable[Any]) -> float:
+    """Largest over smallest standard deviation of the columns of some tables, constant columns left out."""
+    count, total, squares = 0, np.zeros(1), np.zeros(1)
+    for table in tables:
+        count += table.shape[0]
+        total = total + np.asarray(table.sum(axis=0), dtype=np.float64).ravel()
+        sparse = issparse(table)
+        square = table.multiply(table) if sparse else np.square(table, dtype=np.float64)
+        squares = squares + np.asarray(square.sum(axis=0), dtype=np.float64).ravel()
+    variance = squares / max(1, count) - (total / max(1, count)) ** 2
+    varying = variance[variance > 1e-12 * squares.max() / max(1, count)]
+    return float(np.sqrt(varying.max() / varying.min())) if varying.size else 1.0
 
 
 def _require_classes(labels: NDArray[Any]) -> None:

@@ -236,7 +236,8 @@ def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
 
 
 def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
-    variables = {name: value for name, value in scipy.io.loadmat(file).items() if not name.startswith("__")}
+    content = scipy.io.loadmat(file, spmatrix=False)
+    variables = {name: value for name, value in content.items() if not name.startswith("__")}
     matrices = [name for name, value in variables.items() if value.ndim == 2 and value.dtype.kind in "biuf"]
     found = variables[_choose(file, matrices if key is None else list(variables), key)]
     return _dense(file, found) if scipy.sparse.issparse(found) else np.asarray(found)

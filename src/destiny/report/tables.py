@@ -19,7 +19,7 @@ HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "n
 
 def methods(results: Results) -> Html:
     """Every method of one seed, and why it stopped."""
-    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "time", *MEASURES]
+    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "gradients", "time", *MEASURES]
     rows = [method(run) for run in results.runs]
     return table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
 
@@ -37,9 +37,15 @@ def method(run: Run) -> list[object]:
     sent = entry.get("scalars", entry.get("sent"))
     return [
         join(name), join(told), words.whole(entry.get("steps")), words.whole(entry.get("rounds")),
-        words.whole(sent), words.seconds(entry.get("seconds")),
+        words.whole(sent), gradients(entry), words.seconds(entry.get("seconds")),
         *(words.scientific(entry.get(name)) for name in MEASURES),
     ]  # fmt: skip
+
+
+def gradients(entry: dict[str, Any]) -> str:
+    """Gradients each agent evaluated, those of mini-batches apart; runs of old versions do not say."""
+    full, batches = words.whole(entry.get("gradients")), entry.get("minibatches")
+    return f"{full} + {words.whole(batches)} of mini-batches" if batches else full
 
 
 def why(entry: dict[str, Any]) -> str:
