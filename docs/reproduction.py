@@ -12,11 +12,11 @@ import sys
 from math import inf
 from pathlib import Path
 
-from destiny import claims, figures, reproduce
-from destiny.plots import PANELS, pyplot
-from destiny.report.curves import curves, looks
-from destiny.report.figures import read_figure
+from destiny.experiments.paper import claims, figures, reproduce
+from destiny.report.charts.curves import curves, looks
 from destiny.report.papers import LINES
+from destiny.report.sources.results import read_figure
+from destiny.run.plots import PANELS, pyplot
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "reproduction"

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import agents, npz
-from destiny.agents import answer
+from destiny import agents
+from destiny.agents import outcome as answer
 from destiny.agents.agent import Agent
-from destiny.agents.waiting import Absent, Ended
+from destiny.agents.transport.event_loop import Absent, Ended
+from destiny.storage import npz
 from tests.agent_party import Party, end, identity, kill, wait_for
 
 RING = destiny.networks.ring(4)
@@ -109,8 +110,8 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
         return found
 
     assert replace is npz._aside
-    monkeypatch.setattr("destiny.agents.kept.npz.write", wrapped_write)
-    monkeypatch.setattr("destiny.agents.answer.average", wrapped_average)
+    monkeypatch.setattr("destiny.agents.checkpoints.npz.write", wrapped_write)
+    monkeypatch.setattr("destiny.agents.outcome.average", wrapped_average)
     monkeypatch.setattr(agents.Outcome, "write", wrapped_answer)
     monkeypatch.setattr("destiny.agents.agent.Agent.leave", wrapped_leave)
     others = [party.thread(i) for i in (0, 1, 3)]
@@ -459,7 +460,7 @@ def test_a_run_that_diverges_ends_at_every_agent_in_words(tmp_path):
 
 
 def test_a_mistake_of_ours_in_the_background_does_not_go_unnoticed(tmp_path, monkeypatch):
-    from destiny.agents.door import Door
+    from destiny.agents.transport.connector import Door
 
     async def broken(self, n):
         raise ZeroDivisionError

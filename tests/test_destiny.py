@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import metrics, stiefel
-from destiny.steps import BB, Constant, PlainBB
+from destiny.algorithms.blocks.step_sizes import BB, Constant, PlainBB
+from destiny.geometry import stiefel
+from destiny.run import metrics
 from tests.conftest import KINDS, agents_of, small_problem
 
 

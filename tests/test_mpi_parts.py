@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import checkpoint
-from destiny.checkpoint import Saved
-from destiny.engines import chosen, mpi_launch, placement
-from destiny.engines.agreement import plain
-from destiny.engines.mpi_exchange import Plan, _runs
+from destiny.engines import chosen, placement
+from destiny.engines.ranks import launch
+from destiny.engines.ranks.exchange import Plan, _runs
+from destiny.engines.same_settings import plain
+from destiny.storage import checkpoint
+from destiny.storage.checkpoint import Saved
 
 
 @pytest.mark.parametrize(("agents", "ranks"), [(1, 1), (7, 3), (32, 5), (12, 12)])
@@ -167,7 +168,7 @@ def test_a_damaged_or_missing_agent_s_file_leads_to_the_set_before(tmp_path):
 
 @pytest.fixture
 def clean(monkeypatch):
-    for name in mpi_launch.LAUNCHERS:
+    for name in launch.LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -223,16 +224,16 @@ def library(size, name="MPICH Version: 5.0", started=False):
 def test_a_launcher_and_a_library_that_do_not_fit_are_told_apart(clean, told, found, right):
     for name, value in told.items():
         clean.setenv(name, value)
-    clean.setattr(mpi_launch, "_library", lambda: found)
+    clean.setattr(launch, "_library", lambda: found)
     if right:
-        assert mpi_launch.load() is found
+        assert launch.load() is found
     else:
         with pytest.raises(destiny.SettingsError, match="launcher and library belong to different MPIs"):
-            mpi_launch.load()
+            launch.load()
 
 
 def test_without_mpi4py_the_extra_is_named(clean):
-    clean.setattr(mpi_launch.importlib.util, "find_spec", lambda name: None)
+    clean.setattr(launch.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(destiny.MissingExtraError, match=r"pip install 'destiny-stiefel\[mpi\]' mpich"):
         destiny.engines.mpi()
 

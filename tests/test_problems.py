@@ -12,7 +12,7 @@ import scipy.optimize
 
 from destiny.errors import ProblemError
 from destiny.problems import OLSR, PCA, SDL, Separable, check_gradient, olsr, pca, sdl
-from destiny.problems.silos import deal
+from destiny.problems.data.partition import deal
 
 SEEDS = range(3)
 LAYOUTS = {

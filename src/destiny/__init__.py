@@ -8,21 +8,9 @@ import logging as _logging
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
-from destiny import (
-    algorithms,
-    datasets,
-    directions,
-    engines,
-    lagrangian,
-    metrics,
-    networks,
-    problems,
-    steps,
-    stiefel,
-    stopping,
-)
+from destiny import algorithms, datasets, engines, networks, problems
 from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.compare import Comparison, compare
+from destiny.algorithms.blocks import step_sizes as steps
 from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
@@ -33,10 +21,14 @@ from destiny.errors import (
     ProblemError,
     SettingsError,
 )
-from destiny.history import History
+from destiny.experiments.compare import Comparison, compare
+from destiny.geometry import directions, lagrangian, stiefel
 from destiny.problems import check_gradient
-from destiny.result import Result
-from destiny.run import iterate, solve
+from destiny.run import metrics, stopping
+from destiny.run import plots as plots
+from destiny.run.history import History
+from destiny.run.result import Result
+from destiny.run.solve import iterate, solve
 
 __version__ = "0.1.0"
 
