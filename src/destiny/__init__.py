@@ -21,6 +21,7 @@ from destiny import (
     stiefel,
     stopping,
 )
+from destiny._version import __version__ as __version__
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.compare import Comparison, compare
 from destiny.diagnosis import Diagnosis, diagnose
@@ -37,8 +38,6 @@ from destiny.history import History
 from destiny.problems import check_gradient
 from destiny.result import Result
 from destiny.run import iterate, solve
-
-__version__ = "0.1.0"
 
 _logging.getLogger("destiny").addHandler(
     _logging.NullHandler()

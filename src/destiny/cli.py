@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-import destiny
 from destiny import engines, experiment, figures, networks, output, report
 from destiny import reproduce as reproduction
+from destiny._version import __version__
 from destiny.agents import commands
 from destiny.compare import reasons, table
 from destiny.diagnosis import diagnose, page
@@ -35,7 +35,7 @@ app.add_typer(commands.many, name="agents")
 def version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
-        print(f"destiny {destiny.__version__}")
+        print(f"destiny {__version__}")
         raise typer.Exit
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import destiny
 from destiny import checkpoint as checkpoints
 from destiny import metrics, square
+from destiny._version import __version__
 from destiny.algorithms import DestinyMomentum
 from destiny.centring import centre, planned_rounds, without_shifts
 from destiny.drive import Drive, Moment, settings_of
@@ -156,7 +156,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What must be the same in all processes of a run."""
     return {
-        "package version": destiny.__version__,
+        "package version": __version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
         "centring": problem.settings if isinstance(problem, Centred) else {},
