@@ -55,6 +55,17 @@ def test_data_move_to_the_right_only(part):
         assert not imported(path) & FORBIDDEN[part], path.name
 
 
+def test_no_module_imports_the_package_itself():
+    """A module imports modules: importing a name of `destiny/__init__.py`, such as the version, makes a cycle."""
+    modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir()}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert all(alias.name != "destiny" for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom) and node.module == "destiny":
+                assert {alias.name for alias in node.names} <= modules, path
+
+
 def test_no_pickle_anywhere():
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()

@@ -1,6 +1,6 @@
 """Check that the tree says the same version everywhere, before it is released under a tag.
 
-    python tools/release.py v0.2.0
+python tools/release.py v0.2.0
 """
 
 from __future__ import annotations
