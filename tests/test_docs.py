@@ -9,7 +9,7 @@ import pytest
 from tests import doc_blocks
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 OPTIONAL = ("torch",)  # too large to ask for in every environment
 COMMAND = re.compile(r"^\$? *(import|from|pip|mpiexec|srun|make|python|destiny [a-z]+) \S", re.MULTILINE)
 

@@ -1,6 +1,7 @@
 """The laws of ARCHITECTURE.md that are not a property of one part alone."""
 
 import ast
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -33,9 +34,9 @@ FACE = {"__init__", "__main__", "_version"}
 
 
 def imports(path: Path) -> set[str]:
-    """Modules of the package a file imports anywhere, as dotted names below ``destiny``; "" is the package."""
+    """Modules a file imports when it runs, lazily too, as dotted names below ``destiny``; "" is the package."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(ast.parse(path.read_text())):
         if (
             isinstance(node, ast.ImportFrom)
             and node.level == 0
@@ -53,6 +54,15 @@ def imports(path: Path) -> set[str]:
                 if a.name.split(".")[0] == "destiny"
             }
     return names
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node, but for what only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        yield from _nodes(node)
 
 
 def _file(dotted: str) -> bool:
@@ -88,6 +98,17 @@ def test_no_import_cycle_lazy_imports_included():
         )
         graph[name] = imports(path) - {name}
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_no_module_imports_the_package_itself():
+    """A module imports modules: a name of `destiny/__init__.py`, such as the version, makes a cycle."""
+    modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir()}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert all(alias.name != "destiny" for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom) and node.module == "destiny":
+                assert {alias.name for alias in node.names} <= modules, path
 
 
 def test_no_pickle_anywhere():

@@ -9,6 +9,7 @@ from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
 from destiny import algorithms, datasets, engines, networks, problems
+from destiny._version import __version__ as __version__
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.algorithms.blocks import step_sizes as steps
 from destiny.diagnosis import Diagnosis, diagnose
@@ -29,8 +30,6 @@ from destiny.run import plots as plots
 from destiny.run.history import History
 from destiny.run.result import Result
 from destiny.run.solve import iterate, solve
-
-__version__ = "0.1.0"
 
 _logging.getLogger("destiny").addHandler(
     _logging.NullHandler()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import destiny
+from destiny._version import __version__
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
@@ -84,7 +84,7 @@ class Settings:
     def hello(self) -> Hello:
         """What this agent says of itself."""
         return Hello(
-            agent=self.name, index=self.index, run=self.run, version=destiny.__version__,
+            agent=self.name, index=self.index, run=self.run, version=__version__,
             digest=digest(self.common).hex(), settings=self.common, degree=len(self.neighbours), need=0,
         )  # fmt: skip
 

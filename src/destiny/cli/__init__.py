@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-import destiny
 from destiny import engines, networks, report
+from destiny._version import __version__
 from destiny.cli import agent
 from destiny.diagnosis import diagnose, text_report
 from destiny.engines.ranks.engine import DEADLINE
@@ -38,7 +38,7 @@ app.add_typer(agent.many, name="agents")
 def version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
-        print(f"destiny {destiny.__version__}")
+        print(f"destiny {__version__}")
         raise typer.Exit
 
 

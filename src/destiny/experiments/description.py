@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_info
 
+from destiny._version import __version__
 from destiny.protocols import Array, NamedColumns, Problem, Topology
 
 AGENTS, LINKS = 1000, 20_000  # more are a grey block in any picture, and megabytes in a file
@@ -67,8 +68,6 @@ def stamp(time: datetime) -> str:
 
 def versions() -> dict[str, str]:
     """What the bits of an answer may depend on."""
-    from destiny import __version__
-
     blas = [f"{p['internal_api']} {p['version']}" for p in threadpool_info() if p["user_api"] == "blas"]
     return {
         "destiny": __version__,

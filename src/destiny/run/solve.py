@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import destiny
+from destiny._version import __version__
 from destiny.algorithms import DestinyMomentum
 from destiny.engines import Local
 from destiny.engines.hosted import Deaf, Engine, Team, Traffic
@@ -156,7 +156,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What must be the same in all processes of a run."""
     return {
-        "package version": destiny.__version__,
+        "package version": __version__,
         "problem": [getattr(problem, "kind", type(problem).__name__), problem.agents, *problem.shape],
         "mini-batches": getattr(problem, "batches", []),
         "centring": problem.settings if isinstance(problem, Centred) else {},
