@@ -34,7 +34,7 @@ FACE = {"__init__", "__main__", "_version"}
 
 
 def imports(path: Path) -> set[str]:
-    """Modules a file imports when it runs, lazily too, as dotted names below ``destiny``; "" is the package."""
+    """Modules a file imports when it runs, lazily too, as names below ``destiny``; "" is the package."""
     names = set()
     for node in _nodes(ast.parse(path.read_text())):
         if (
