@@ -56,7 +56,7 @@ def test_data_move_to_the_right_only(part):
 
 
 def test_no_module_imports_the_package_itself():
-    """A module imports modules: importing a name of `destiny/__init__.py`, such as the version, makes a cycle."""
+    """A module imports modules: a name that `destiny/__init__.py` has, such as the version, makes a cycle."""
     modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir()}
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
