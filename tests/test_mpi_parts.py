@@ -240,5 +240,6 @@ def test_without_mpi4py_the_extra_is_named(clean):
 
 @pytest.mark.parametrize("deadline", [-1, "soon", float("nan"), True])
 def test_a_deadline_must_be_a_number_of_seconds(deadline):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed here")
     with pytest.raises(destiny.SettingsError, match="deadline must be a number of seconds >= 0"):
         destiny.engines.mpi(deadline=deadline)

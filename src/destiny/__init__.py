@@ -1,7 +1,7 @@
 """Decentralised optimisation over the Stiefel manifold.
 
-d agents on a connected network each hold a private f_i and together minimise (1/d) sum f_i(X) subject to
-X^T X = I_p, talking to their neighbours only.
+d agents on a connected network each hold an f_i of their own and together minimise (1/d) sum f_i(X)
+subject to X^T X = I_p, talking to their neighbours only.
 """
 
 import logging as _logging
