@@ -327,7 +327,7 @@ def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkey
         journal.note("connected", peer="b")
         journal.tell("refused", "b", "b is in another run")
     if later:
-        monkeypatch.setattr("destiny.agents.journal.MINUTE", -1.0)
+        monkeypatch.setattr("destiny.agents.event_log.MINUTE", -1.0)
         journal.note("lost", peer="b")
     journal.close()
     entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

@@ -27,7 +27,7 @@ EDGES = [[0, 1], [1, 2], [2, 3], [0, 2]]
 PIECES = [[0, 1], [2, 3]]
 COLUMNS = ["step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"]
 COLUMNS += ["gradients", "minibatches", "values"]
-MEASURES = COLUMNS[4:]
+MEASURES = COLUMNS[4:8]
 CONSTANT = {
     "kind": "destiny", "label": "DESTINY", "beta": 3.0, "step": {"kind": "constant", "eta": 0.03},
 }  # fmt: skip

@@ -81,7 +81,7 @@ def test_what_one_rank_sends_another_expects_and_together_they_mix(name, ranks):
 def test_runs_cover_all_agents_and_no_message_is_too_long(monkeypatch):
     agents = np.array([0, 1, 2, 3, 4, 7, 8, 11])
     assert [run.tolist() for run in _runs(agents, 5)] == [[0, 1, 2, 3, 4], [7, 8], [11]]
-    monkeypatch.setattr("destiny.engines.mpi_exchange.LARGEST", 10)
+    monkeypatch.setattr("destiny.engines.ranks.exchange.LARGEST", 10)
     assert [run.tolist() for run in _runs(agents, 5)] == [[0, 1], [2, 3], [4], [7, 8], [11]]
     assert all(len(run) == 1 for run in _runs(agents, 100))
 

@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Alone:
-    """Engine of a process that hosts one agent (`destiny.engines.base.Engine`)."""
+    """Engine of a process that hosts one agent (`destiny.engines.hosted.Engine`)."""
 
     hub: Hub
     index: int
@@ -60,7 +60,7 @@ class Alone:
 
 
 class AgentTeam:
-    """The one agent of this process (`destiny.engines.base.Team`)."""
+    """The one agent of this process (`destiny.engines.hosted.Team`)."""
 
     leader = True
 

@@ -1,4 +1,4 @@
-"""A round's messages between an agent and its neighbours (`destiny.engines.base.Exchange`)."""
+"""A round's messages between an agent and its neighbours (`destiny.engines.hosted.Exchange`)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Exchange:
         # A disagreement is for people to settle; anybody else may just be started again.
         return SettingsError(told) if late and all(n.wrong for n in late) else Absent(told)
 
-    # What the hub asks for (`destiny.agents.hub.Post`)
+    # What the hub asks for (`destiny.agents.transport.connections.Post`)
 
     def due(self, peer: Neighbour) -> int:
         """The round that must come next from a neighbour."""

@@ -110,7 +110,7 @@ class Channel:
 
 
 class LocalTeam:
-    """The workers of a run (`destiny.engines.base.Team`)."""
+    """The workers of a run (`destiny.engines.hosted.Team`)."""
 
     leader = True
 

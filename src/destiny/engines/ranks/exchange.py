@@ -102,7 +102,7 @@ class Channel:
 
 
 class Neighbours:
-    """Exchange between ranks (`destiny.engines.base.Exchange`)."""
+    """Exchange between ranks (`destiny.engines.hosted.Exchange`)."""
 
     def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch, crowded: bool = False) -> None:
         self.MPI, self.comm, self.owner, self.watch, self.crowded = MPI, comm, owner, watch, crowded

@@ -110,7 +110,7 @@ def crowded(MPI: Any, comm: Any) -> bool:
 
 
 class MpiTeam:
-    """The agents of this rank among those of all ranks (`destiny.engines.base.Team`)."""
+    """The agents of this rank among those of all ranks (`destiny.engines.hosted.Team`)."""
 
     def __init__(self, problem: Problem, network: Topology, owner: NDArray[np.intp], ranks: Ranks) -> None:
         self.ranks, self.comm, self.owner = ranks, ranks.comm, owner
