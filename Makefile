@@ -79,7 +79,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	PYTHONPATH=docs $(BIN)/python -m zensical build --clean --strict
+	$(BIN)/python docs/check_site.py site
 	@echo "open site/index.html"
 
 # The data sets are looked for in DESTINY_DATA. Half an hour on two cores; what is done is not done again.
@@ -89,4 +90,4 @@ reproduce: $(READY)
 	$(BIN)/python docs/reproduction.py reproduction
 
 clean:
-	rm -rf .venv .venv-* demo demo-agents reproduction site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* demo demo-agents reproduction site .cache .mypy_cache .ruff_cache .pytest_cache
