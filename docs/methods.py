@@ -46,14 +46,14 @@ STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#
 FAMILY = r"""## Scheme times direction
 
 `destiny`, `diging`, `atc`, `extra`, `exact-diffusion` and `dgd` take a `direction`; the other members of the family fix
-it. With $E = X^\top X - I$ and $s = \nabla f$ at the point named:
+it. With $E = X^T X - I$ and $s = \nabla f$ at the point named:
 
 | direction | $s$ at | the field |
 |---|---|---|
-| `h` | $X X^\top X$ | $s (I - E/2) - X \operatorname{sym}(X^\top s) + \beta X E$ |
-| `expen` | $X (3 I - X^\top X)/2$ | $s (I - E/2) - X \operatorname{sym}(X^\top s) + \beta X E$ |
-| `plam` | $X$ | $s - X \operatorname{sym}(X^\top s) + \beta X E$ |
-| `landing` | $X$ | $(s X^\top X - X s^\top X)/2 + \beta X E$ |
+| `h` | $X X^T X$ | $s (I - E/2) - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `expen` | $X (3 I - X^T X)/2$ | $s (I - E/2) - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `plam` | $X$ | $s - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `landing` | $X$ | $(s X^T X - X s^T X)/2 + \beta X E$ |
 
 Trackers (`destiny`, `diging`, `atc`, `drgta`, `dprgt`) are exact whatever steps the agents take, so each may choose its
 own by Barzilai and Borwein's rule. `extra`, `exact-diffusion`, `pg-extra`, `adsa` and `admm-pca` are exact only if all

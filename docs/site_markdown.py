@@ -23,6 +23,7 @@ from destiny.cli import app
 
 ROOT = Path(__file__).parents[1]
 BLOCK_FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
+OPERATOR = re.compile(r"<mo>([a-z]+)</mo>")  # names such as sym: as <mo> they would stand apart from their brackets
 INLINE_FORMULA = r"(?<![\w\\$])\$(?![\s$])([^$]+?)(?<!\s)\$(?![\w$])"
 
 
@@ -43,7 +44,7 @@ def mathml(formula: str, display: str = "inline") -> str:
     result = convert(formula, display=display)
     if "\\" in result or ">&<" in result:
         raise ValueError(f"this formula could not be converted, see the commands in it: {formula}")
-    return result
+    return OPERATOR.sub(r"<mi>\1</mi>", result)
 
 
 class Parts(Preprocessor):
