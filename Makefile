@@ -79,6 +79,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
+	$(BIN)/python docs/math_font.py
 	PYTHONPATH=docs $(BIN)/python -m zensical build --clean --strict
 	$(BIN)/python docs/check_site.py site
 	@echo "open site/index.html"

@@ -106,7 +106,12 @@ def thumbnail(example: Path) -> None:
 def card(example: Path) -> str:
     """One example of the page."""
     title, text = told(example)
-    parts = [f"![]({picture(example)})", f"**{title}**", text, f"[`examples/{example.name}`](#{example.stem})"]
+    parts = [
+        f"![]({picture(example)})",
+        f"**{title}**",
+        text,
+        f"[`examples/{example.name}`](#{example.stem})",
+    ]
     return "-   " + "\n\n    ".join(filter(None, parts)) + "\n"
 
 

@@ -23,7 +23,9 @@ from destiny.cli import app
 
 ROOT = Path(__file__).parents[1]
 BLOCK_FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
-OPERATOR = re.compile(r"<mo>([a-z]+)</mo>")  # names such as sym: as <mo> they would stand apart from their brackets
+OPERATOR = re.compile(
+    r"<mo>([a-z]+)</mo>"
+)  # names such as sym: as <mo> they would stand apart from their brackets
 INLINE_FORMULA = r"(?<![\w\\$])\$(?![\s$])([^$]+?)(?<!\s)\$(?![\w$])"
 
 

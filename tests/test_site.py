@@ -26,11 +26,13 @@ PUBLIC = [
 ]
 
 
-PROJECT = ("zensical.toml", "docs", "examples", "src", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+TEXTS = ("ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md")
+PROJECT = ("zensical.toml", "docs", "examples", "src", *TEXTS)
 
 
 def build(folder):
-    """Build the project in a folder; what comes out is in ``site`` there."""
+    """Build the project in a folder, as ``make docs`` does; what comes out is in ``site`` there."""
+    subprocess.run([sys.executable, folder / "docs" / "math_font.py"], check=True)
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     path = os.pathsep.join([str(folder / "docs"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
@@ -142,9 +144,18 @@ def test_pages_missing_in_the_navigation_or_on_disk_are_seen(tmp_path, check):
 def test_formulas_are_mathematics(site):
     page = (site / "method.html").read_text(encoding="utf-8")
     assert page.count("<math ") > 10
+    assert (site / "assets" / "math.woff").stat().st_size < 400_000
     for path in site.rglob("*.html"):
-        text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        text = re.sub(
+            r"<(pre|code|script|style)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
         assert not re.search(r"\$[^$<]*[\\_^][^$<]*\$", text), f"a formula of {path.name} was not understood"
+
+
+def test_parameters_described_together_have_types_of_their_own(site):
+    page = re.sub("<[^>]+>|\\s+", "", (site / "api" / "solving.html").read_text(encoding="utf-8"))
+    assert "network(Topology)" in page
+    assert "seed(int,default:0)" in page
 
 
 def test_a_formula_with_a_slip_is_refused():
