@@ -1,6 +1,7 @@
 """Orthogonal regression by eight agents beside LDA and ridge on pooled rows: cross-validated accuracy.
 
-Eight agents share the rows and learn one orthonormal map to the classes; the other two methods see all rows at once.
+Eight agents share the rows and learn one orthonormal map to the classes; the other two methods see all
+rows at once.
 
 python examples/classes.py                          # digits
 DESTINY_DATA=folder python examples/classes.py      # and three parts of Cora: docs/datasets.md
