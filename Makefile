@@ -97,7 +97,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/math_font.py
+	PYTHONPATH=docs $(BIN)/python -m zensical build --clean --strict
+	$(BIN)/python docs/check_site.py site
 	@echo "open site/index.html"
 
 # The data sets are looked for in DESTINY_DATA. Half an hour on two cores; what is done is not done again.
@@ -117,4 +119,4 @@ dist:
 	.venv-dist/bin/destiny --version
 
 clean:
-	rm -rf .venv .venv-* demo demo-agents dist reproduction site .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* demo demo-agents dist reproduction site .cache .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache

@@ -111,7 +111,8 @@ def test_the_gallery_has_every_example_and_its_picture():
     assert page.read_text() == gallery.page(), "run python docs/gallery.py"
     for example in (ROOT / "examples").glob("*.py"):
         assert f"examples/{example.name}" in page.read_text()
-        assert gallery.draws(example) == (gallery.THUMBNAILS / f"{example.stem}.png").exists(), example.name
+        assert f"]({gallery.picture(example)})" in page.read_text(), example.name
+        assert (ROOT / "docs" / gallery.picture(example)).exists(), example.name
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").rglob("*.png")), ids=lambda p: p.name)

@@ -13,6 +13,10 @@ from destiny.protocols import Topology
 from destiny.run.metrics import Measures
 
 
+# Rounds to wait for news of all agents: far more than lossy paths and matchings need, seconds to look through.
+FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
+
+
 @dataclass(frozen=True)
 class Stop:
     """The end of a run: a reason a person can read, and whether it means convergence."""
@@ -109,7 +113,7 @@ class Diverged:
         return Stop(f"diverged: {shown} by step {progress.step}; try a smaller step or a larger beta")
 
 
-def flooding_time(network: Topology, start: int, limit: int = 1_000_000) -> int:
+def flooding_time(network: Topology, start: int) -> int:
     """Rounds from round ``start`` until every agent has heard, through others, of every other.
 
     On a fixed network this is the diameter. On one that changes it follows from the rounds' links, which
@@ -118,6 +122,7 @@ def flooding_time(network: Topology, start: int, limit: int = 1_000_000) -> int:
     diameter = getattr(network, "diameter", None)
     if diameter is not None:
         return int(diameter)
+    limit = FLOOD_LEAST + FLOOD_PER_AGENT * network.agents
     heard: NDArray[np.uint8] = np.packbits(np.eye(network.agents, dtype=bool), axis=1)
     all_heard = np.packbits(np.ones(network.agents, dtype=bool))
     for k in range(limit):
