@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import destiny
+from destiny import networks
 from destiny.engines.threads import LocalTeam
+from destiny.errors import SettingsError
 from destiny.run import stopping
 from destiny.run.metrics import Measures
 from tests.conftest import KINDS, small_problem

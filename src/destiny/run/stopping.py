@@ -12,8 +12,7 @@ from destiny.errors import SettingsError, is_number, is_whole
 from destiny.protocols import Topology
 from destiny.run.metrics import Measures
 
-
-# Rounds to wait for news of all agents: far more than lossy paths and matchings need, seconds to look through.
+# Rounds to wait for news of all agents: far more than lossy paths need, and seconds to look through.
 FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
 
 
