@@ -27,6 +27,24 @@ def silos(table, *ends):
     return [*(part.T for part in np.split(table, ends)), table[:0].T]
 
 
+@pytest.mark.parametrize(
+    ("factor", "doubt"), [(1, ""), (1e5, "the tolerance does not see"), (1e9, "rounding hides")]
+)
+def test_axes_of_features_in_other_units_are_doubted(factor, doubt):
+    """Though the agents came to rest: they rest relative to the largest variance."""
+    table = IRIS * [1, 1, 1, factor]
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 2)), destiny.networks.ring(5))
+    assert result.converged
+    assert [doubt in note for note in result.notes[1:]] == [True] * bool(doubt)
+
+
+def test_data_of_low_rank_are_not_doubted():
+    table = np.column_stack([IRIS[:, :2], IRIS[:, :1] @ [[2.0, 0.5]]])
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 3)), destiny.networks.ring(5))
+    assert result.converged
+    assert len(result.notes) == 1
+
+
 def networks(agents):
     ring = destiny.networks.ring(agents)
     return {

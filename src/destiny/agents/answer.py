@@ -13,7 +13,7 @@ import numpy as np
 from destiny import output, square
 from destiny.averaging import average
 from destiny.centring import Report
-from destiny.drive import rayleigh_ritz
+from destiny.drive import rayleigh_ritz, unseen_variance
 from destiny.engines.agreement import difference
 from destiny.engines.base import HostedAgents
 from destiny.errors import DestinyError
@@ -199,6 +199,7 @@ def find(
     stop: Stop,
     steps: int,
     seconds: float,
+    tolerance: float,
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
@@ -211,14 +212,19 @@ def find(
     value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
+    axes, notes = None, remarks(agents, answer[0])
+    if variance is not None:
+        axes, share = rayleigh_ritz(answer[0], slope[0])
+        doubt = unseen_variance(share, slope[0], tolerance)
+        notes += [doubt] if stop.converged and doubt is not None else []
     outcome = Outcome(
         reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
-        axes=rayleigh_ritz(answer[0], slope[0])[0] if variance is not None else None,
+        axes=axes,
         objective=float(value[0]), explained=explained,
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
         averaging=agents.traffic.rounds - rounds, gradients=gradients,
-        notes=remarks(agents, answer[0]),
+        notes=notes,
     )  # fmt: skip
     return outcome.checked()
