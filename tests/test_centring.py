@@ -220,6 +220,16 @@ def test_agents_that_do_not_know_the_spectrum(tmp_path):
     assert destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.pooled())) < 1e-5
 
 
+def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
+    own = 'kind = "pca"\ndata = "own.npy"\nsamples = "rows"\ncenter = true\np = 2'
+    ours = Party(tmp_path, destiny.networks.path(2), own)
+    for i in range(2):
+        np.save(ours.home(i) / "own.npy", IRIS[i::2] * [1, 1, 1, 1e5])
+    outcome = ours.go()[0]
+    assert outcome.converged
+    assert any("its axis may be wrong" in note for note in outcome.notes)
+
+
 def test_an_agent_that_is_restarted_keeps_its_mean(tmp_path, monkeypatch):
     class CrashError(Exception):
         pass
