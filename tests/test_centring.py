@@ -29,6 +29,24 @@ def silos(table, *ends):
     return [*(part.T for part in np.split(table, ends)), table[:0].T]
 
 
+@pytest.mark.parametrize(
+    ("factor", "doubt"), [(1, ""), (1e5, "the tolerance does not see"), (1e9, "rounding hides")]
+)
+def test_axes_of_features_in_other_units_are_doubted(factor, doubt):
+    """Though the agents came to rest: they rest relative to the largest variance."""
+    table = IRIS * [1, 1, 1, factor]
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 2)), destiny.networks.ring(5))
+    assert result.converged
+    assert [doubt in note for note in result.notes[1:]] == [True] * bool(doubt)
+
+
+def test_data_of_low_rank_are_not_doubted():
+    table = np.column_stack([IRIS[:, :2], IRIS[:, :1] @ [[2.0, 0.5]]])
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 3)), destiny.networks.ring(5))
+    assert result.converged
+    assert len(result.notes) == 1
+
+
 def networks(agents):
     ring = destiny.networks.ring(agents)
     return {
@@ -202,6 +220,16 @@ def test_agents_that_do_not_know_the_spectrum(tmp_path):
     outcome = ours.go()[1]
     np.testing.assert_allclose(outcome.mean, ours.reference.mean, atol=1e-13)
     assert destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.pooled())) < 1e-5
+
+
+def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
+    own = 'kind = "pca"\ndata = "own.npy"\nsamples = "rows"\ncenter = true\np = 2'
+    ours = Party(tmp_path, destiny.networks.path(2), own)
+    for i in range(2):
+        np.save(ours.home(i) / "own.npy", IRIS[i::2] * [1, 1, 1, 1e5])
+    outcome = ours.go()[0]
+    assert outcome.converged
+    assert any("its axis may be wrong" in note for note in outcome.notes)
 
 
 def test_an_agent_that_is_restarted_keeps_its_mean(tmp_path, monkeypatch):

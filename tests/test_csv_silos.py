@@ -56,6 +56,12 @@ READ = {
     "numbers that are none": (both("0,1,2\n1.5,2,3\n"), {"header": False}),
     "quoted": (both(PLAIN.replace("a,b,c", '"a","b","c"').replace("4,", '"4",')), {}),
     "semicolons and decimal commas": (both(GERMAN), {"sep": ";", "decimal": ","}),
+    "decimal commas, no header": (both(GERMAN[6:].replace(";2;3", ";2,0;3,0")), {"sep": ";", "decimal": ","}),
+    "points in a column left out": (
+        both(GERMAN.replace("\n", ";01.02.2024\n").replace("c;01.02.2024", "c;day")),
+        {"sep": ";", "decimal": ",", "index": "day"},
+    ),
+    "Excel's line with the separator": (both("sep=;\n" + GERMAN), {"sep": ";", "decimal": ","}),
     "tabs": (both(PLAIN.replace(",", "\t")), {"sep": "\t"}),
     "spaces": (both(PLAIN.replace(",", " ")), {"sep": " "}),
     "bars": (both(PLAIN.replace(",", "|")), {"sep": "|"}),
@@ -170,7 +176,34 @@ REFUSED = {
         "choose others with columns",
     ),
     "a name missing": (both("a,b,\n1,2,3\n4,5,6\n"), {}, "found none for column 2; rename them"),
+    "years": (
+        both(PLAIN.replace("a,b,c", "2019,2020,2021")),
+        {},
+        "found the consecutive numbers 2019 to 2021 there; set header = true, or header = false",
+    ),
     # Another layout
+    "points between thousands": (
+        both("a;b;c\n1.234;5;6\n7;8;9\n"),
+        {"sep": ";", "decimal": ","},
+        'found points; set decimal = "." if they are decimal points, or write numbers without separators of '
+        "thousands",
+    ),
+    "a point between thousands further down": (
+        both(GERMAN + 9 * "1,5;2;3\n" + "1.234;2;3\n"),
+        {"sep": ";", "decimal": ","},
+        "found '1.234' in line 15; write numbers without separators of thousands",
+    ),
+    "thousands and a decimal comma": (
+        both(GERMAN + "1.234,5;2;3\n"),
+        {"sep": ";", "decimal": ","},
+        "found '1.234,5' in line 6; write numbers without separators of thousands",
+    ),
+    "a comma of either kind": (
+        both(PLAIN + '"1,234",2,3\n'),
+        {},
+        "found '1,234' in line 6; set decimal = \",\" if it is a decimal comma, or write numbers without",
+    ),
+    "lines above the table": (both("LIS export\n" + PLAIN), {}, "line 2; correct it, or remove lines above"),
     "semicolons": (
         both(PLAIN.replace(",", ";")),
         {},
@@ -278,7 +311,8 @@ REFUSED = {
     "keys of tables for arrays": (
         {},
         {"data": "s.npy", "sep": ";"},
-        "[problem] sep belongs to data or targets in .csv files: leave it out",
+        "[problem] sep belongs to data or targets in .csv files: leave it out, or give the file a name that "
+        "ends in .csv",
     ),
     "keys of targets without any": (
         both(PLAIN),
@@ -436,3 +470,20 @@ def test_layouts_may_differ_between_agents(tmp_path):
     one = PCA([data.File(str(tmp_path / "x.csv"), "rows")], 1)
     other = PCA([data.File(str(tmp_path / "y.csv"), "rows", data.Csv(sep=";", decimal=","))], 1)
     assert columns_of(one) == columns_of(other) != {}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    (tmp_path / "s.csv").write_bytes(PLAIN.replace("a,", "größe,").encode(encoding))
+    with pytest.raises(DestinyError, match=r's\.csv must be text in UTF-8; found byte .*"CSV UTF-8"'):
+        data.load(tmp_path / "s.csv", "rows")
+
+
+def test_a_byte_order_mark_before_an_experiment(tmp_path):
+    (tmp_path / "e.toml").write_text("[problem]\np = 2\n", encoding="utf-8-sig")
+    assert file.load_tables(tmp_path / "e.toml") == {"problem": {"p": 2}}
+
+
+def test_a_scale_of_zero_is_refused(tmp_path):
+    with pytest.raises(DestinyError, match=r"scale must be a number .* not 0; found 0"):
+        read(tmp_path, both(PLAIN), scale=0)

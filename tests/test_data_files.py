@@ -281,7 +281,7 @@ def test_csv_mistakes_have_a_line_number(tmp_path, text, words):
 def test_csv_that_is_not_text(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"\xff\xfe\x00\x81" * 10)
-    with pytest.raises(ProblemError, match=r"table\.csv must be a \.csv file; found one that cannot be read"):
+    with pytest.raises(ProblemError, match=r"table\.csv must be text in UTF-8; found byte 0xff"):
         files.load(path)
 
 

@@ -316,6 +316,27 @@ def test_what_is_odd_about_the_data_is_told():
     assert any("divide each by its standard deviation" in a.text for a in found.advice)
 
 
+@pytest.mark.parametrize("center", [False, True])
+def test_a_feature_in_other_units_at_one_agent_is_named(center):
+    """After centring everybody's numbers are large: the gradients do not show who is to blame."""
+    silos = list(np.random.default_rng(0).standard_normal((3, 4, 30)) + 9)
+    for A in silos:
+        A[0] = 0
+    silos[2][1] *= 1000
+    problem = problems.PCA(silos, 2)
+    found = destiny.diagnose(problems.centred(problem) if center else problem, networks.complete(3))
+    (told,) = [text for text in texts(found, "look") if "units the same" in text]
+    assert told.startswith("agents: feature 1 is 1e+03 times as large at agent 2 as at agent ")
+
+
+def test_a_constant_column_does_not_differ_in_scale():
+    table = np.random.default_rng(0).standard_normal((4, 90))
+    table[1] = 5.1
+    problem = problems.centred(problems.pca.from_data(table, 2, agents=3), standardise=True)
+    found = destiny.diagnose(problem, networks.complete(3))
+    assert not any("different scales" in text for text in texts(found, "look"))
+
+
 def test_an_agent_steeper_than_all_others_is_named():
     rng = np.random.default_rng(0)
     silos = [rng.standard_normal((12, 30)) * (10 if i == 4 else 1) for i in range(6)]

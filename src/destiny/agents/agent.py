@@ -184,7 +184,7 @@ class Agent:
         assert stop is not None
         problem = s.problem if moment.centring is None else moment.centring.problem
         outcome = answer.find(
-            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds
+            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds, s.tolerance
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))

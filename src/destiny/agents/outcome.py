@@ -19,7 +19,7 @@ from destiny.protocols import Array, Problem, Topology
 from destiny.run import square
 from destiny.run.averaging import average
 from destiny.run.centring import Report
-from destiny.run.driver import rayleigh_ritz
+from destiny.run.driver import rayleigh_ritz, unseen_variance
 from destiny.run.stopping import Stop
 
 SLACK = 1e-6  # by which rounding may exceed a bound that holds exactly
@@ -200,6 +200,7 @@ def find(
     stop: Stop,
     steps: int,
     seconds: float,
+    tolerance: float,
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
@@ -212,14 +213,19 @@ def find(
     value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
+    axes, notes = None, remarks(agents, answer[0])
+    if variance is not None:
+        axes, share = rayleigh_ritz(answer[0], slope[0])
+        doubt = unseen_variance(share, slope[0], tolerance)
+        notes += [doubt] if stop.converged and doubt is not None else []
     outcome = Outcome(
         reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
-        axes=rayleigh_ritz(answer[0], slope[0])[0] if variance is not None else None,
+        axes=axes,
         objective=float(value[0]), explained=explained,
         stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
         consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
         steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
         averaging=agents.traffic.rounds - rounds, gradients=gradients,
-        notes=remarks(agents, answer[0]),
+        notes=notes,
     )  # fmt: skip
     return outcome.checked()

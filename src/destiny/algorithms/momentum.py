@@ -297,7 +297,7 @@ class DestinyMomentum:
     def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:  # noqa: ARG002
         """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
         largest = float(s.curvature.max())
-        if not (np.isfinite(s.shared).all() and (s.shared > 0).any()):
+        if largest > 0 and not (np.isfinite(s.shared).all() and (s.shared > 0).any()):
             return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
         if converged:
             return []

@@ -117,8 +117,8 @@ def diagnose(
     fit = {label: methods[label] for label in told}
     findings = [
         *find.of_mean(ready.problem, seen, ground.X, centring),
-        *find.of_data(ground, seen), *find.of_agents(seen), *find.of_curvature(ground),
-        *find.of_network(network, case.mixing.lambda_), *misfits,
+        *find.of_data(ground, seen), *find.of_units(ready.problem), *find.of_agents(seen),
+        *find.of_curvature(ground), *find.of_network(network, case.mixing.lambda_), *misfits,
         *(f for label, m in fit.items() for f in find.of_method(label, m, told[label], case, rounds)),
     ]  # fmt: skip
     tell("trying other weights and links")

@@ -121,7 +121,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
 def load_tables(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may begin it with a mark
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and nesting beyond reason
@@ -254,7 +254,8 @@ def check_files(table: dict[str, Any]) -> None:
         whose = ("targets",) if key.startswith("target-") else ("data", "targets")[: 1 + (key in LAYOUT)]
         if key in table and not any(is_csv(table[name]) for name in whose if name in table):
             raise SettingsError(
-                f"[problem] {key} belongs to {' or '.join(whose)} in .csv files: leave it out"
+                f"[problem] {key} belongs to {' or '.join(whose)} in .csv files: leave it out, or give "
+                "the file a name that ends in .csv"
             )
 
 

@@ -90,9 +90,9 @@ def check_seed(seed: int | Sequence[int]) -> int | Sequence[int]:
 
 def check_scale(scale: float) -> float:
     """The factor of the data as a float of sensible size."""
-    if not abs(scale) <= LARGEST_SCALE:
+    if not 0 < abs(scale) <= LARGEST_SCALE:
         raise ProblemError(
-            f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude; found {scale}; "
+            f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude and not 0; found {scale}; "
             "leave it out to keep the data as is"
         )
     return float(scale)

@@ -363,11 +363,9 @@ class Drive:
             gradient = team.gradient(X)
             axes, share = rayleigh_ritz(X, gradient)
             tolerance = next((r.limit for r in self.rules if isinstance(r, Tolerance)), 0.0)
-            if stop.converged and ROUNDING < share < 100 * (tolerance or self.agreement.tolerance or 0.0):
-                notes.append(
-                    f"a variance is {share:.0e} of the largest, which the tolerance does not see: its axis "
-                    "may be wrong; scale the features, or lower the tolerance"
-                )
+            doubt = unseen_variance(share, gradient, tolerance or self.agreement.tolerance or 0.0)
+            if stop.converged and doubt is not None:
+                notes.append(doubt)
             if moment.centring is None and (found := uncentred(mean_share(team, X, gradient))) is not None:
                 notes.append(found)
         report = None if moment.centring is None else moment.centring.report(team)
@@ -402,6 +400,27 @@ def rayleigh_ritz(X: Array, gradient: Array) -> tuple[Array, float]:
     """
     variances, V = np.linalg.eigh(-transpose(X) @ gradient)
     return np.asarray(X @ V[:, ::-1]), float(variances[0] / (variances[-1] or 1.0))
+
+
+def unseen_variance(share: float, gradient: Array, tolerance: float) -> str | None:
+    """A note if the smallest variance, this share of the largest, is too small for its axis to be right.
+
+    Data of fewer than p dimensions have no variance to find. What tells them from features in very different
+    units, whose variance is lost in rounding, are the rows of the gradient: one for each feature.
+    """
+    if ROUNDING < share < 100 * tolerance:
+        return (
+            f"a variance is {share:.0e} of the largest, which the tolerance does not see: its axis may be "
+            "wrong; scale the features, or lower the tolerance"
+        )
+    rows = norm(gradient[:, None])
+    rows = rows[rows > ROUNDING * rows.max()]
+    if share > ROUNDING or not rows.size or rows.min() > np.sqrt(ROUNDING) * rows.max():
+        return None
+    return (
+        f"a variance is less than {ROUNDING:.0e} of the largest, which rounding hides, and features have "
+        "very different scales: its axis may be wrong; scale the features"
+    )
 
 
 def settings_of(algorithm: Any) -> dict[str, Any]:

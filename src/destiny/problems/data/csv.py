@@ -22,6 +22,9 @@ from destiny.protocols import Array
 ENCODING = "utf-8-sig"  # some programs begin the file with a byte order mark
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' \xa0\u202f]\d{3})+([.,]\d+)?")
+SEP_LINE = re.compile('"?sep=.?"?')  # a first line that tells Excel the separator
+WITHOUT_THOUSANDS = "write numbers without separators of thousands"
 PEEK = 6  # lines looked at to recognise the layout
 SHOWN = 40  # characters of a field, and names of columns, in a message
 UNNAMED = ("", "Unnamed: 0")  # how pandas names the column of its row labels
@@ -132,7 +135,7 @@ def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
         raise ProblemError(
             f"{file} must have columns besides its index; found one; leave {layout.prefix}index out"
         )
-    if not _has_header(file, first, fields, layout):
+    if not _has_header(file, fields, [line for _, line in lines], layout):
         chosen = tuple(k for k in range(len(fields)) if k != layout.index)
         return Head(len(fields), (), 0, chosen)
     header = (fields[0].removeprefix("#").strip(), *fields[1:])
@@ -190,9 +193,18 @@ def _body(file: Path, layout: Csv, head: Head) -> Iterator[str]:
         if found != head.width:
             raise ProblemError(
                 f"{file} must have {head.width} fields in every line; found {found} in line {number}; "
-                "correct it"
+                "correct it, or remove lines above the table"
             )
-        yield line.replace(",", ".") if layout.decimal == "," else line
+        if layout.decimal == ",":
+            if "." in line and any("." in field for field in _chosen_fields(line, layout, head)):
+                _explain(file, layout, head)
+            line = line.replace(",", ".")
+        yield line
+
+
+def _chosen_fields(line: str, layout: Csv, head: Head) -> list[str]:
+    fields = _split(line, layout.sep)
+    return [fields[k] for k in head.chosen]
 
 
 def _explain(file: Path, layout: Csv, head: Head) -> None:
@@ -204,8 +216,11 @@ def _explain(file: Path, layout: Csv, head: Head) -> None:
         bad = next((k for k in head.chosen if not _is_number(fields[k], layout.decimal)), None)
         if bad is not None:
             text, prefix = fields[bad].strip(), layout.prefix
-            if DECIMAL_COMMA.fullmatch(text):
-                cure = 'set decimal = ","'
+            comma, thousands = DECIMAL_COMMA.fullmatch(text), THOUSANDS.fullmatch(text)
+            if comma and thousands:
+                cure = f'set decimal = "," if it is a decimal comma, or {WITHOUT_THOUSANDS}'
+            elif comma or thousands:
+                cure = 'set decimal = ","' if comma else WITHOUT_THOUSANDS
             elif head.header:
                 cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
                 cure += f"{prefix}columns"
@@ -240,8 +255,10 @@ def _check_layout(file: Path, lines: Sequence[str], layout: Csv) -> None:
         found += [f"{_spell(sep)} between them"] * (sep in lines[0])
         keys.append(f"sep = {json.dumps(sep)}")
     if decimal != layout.decimal:
-        found.append("decimal commas" if decimal == "," else "decimal points")
+        found.append("decimal commas" if decimal == "," else "points")
         keys.append(f'decimal = "{decimal}"')
+    if decimal == "." != layout.decimal:
+        keys[-1] += f" if they are decimal points, or {WITHOUT_THOUSANDS}"
     raise ProblemError(
         f"{file} must hold numbers separated by {_spell(layout.sep)}; found {' and '.join(found)}; "
         f"set {' and '.join(keys)}"
@@ -257,14 +274,14 @@ def _share_of_numbers(lines: Sequence[str], sep: str, decimal: str) -> float:
     return sum(numbers) / len(numbers)
 
 
-def _has_header(file: Path, line: str, fields: Sequence[str], layout: Csv) -> bool:
-    """Whether the first line names the columns."""
+def _has_header(file: Path, fields: Sequence[str], lines: Sequence[str], layout: Csv) -> bool:
+    """Whether the first of these lines, which has these fields, names the columns."""
     if layout.header is not None or layout.by_name:
         return layout.header is not False
     index = layout.index if layout.index is not None else 0 if fields[0] in UNNAMED else None
     label = None if index is None else fields[int(index)]
     rest = [field for k, field in enumerate(fields) if k != index]
-    numbers = [_is_number(field) for field in rest]
+    numbers = [_is_number(field, layout.decimal) for field in rest]
     if not any(numbers):
         return True
     counted = len(rest) > 1 and rest == [str(k) for k in range(len(rest))]
@@ -272,9 +289,11 @@ def _has_header(file: Path, line: str, fields: Sequence[str], layout: Csv) -> bo
         return True
     if counted:
         found = f"0 to {len(rest) - 1}, which pandas writes for columns without names,"
-    elif all(numbers) and '"' in line:
+    elif len(rest) > 2 and _counts_alone([rest, *_rows(lines[1:], layout, index)]):
+        found = f"the consecutive numbers {rest[0]} to {rest[-1]}"
+    elif all(numbers) and '"' in lines[0]:
         found = "numbers in quotation marks"
-    elif all(numbers) and label is not None and not _is_number(label):
+    elif all(numbers) and label is not None and not _is_number(label, layout.decimal):
         found = f"numbers and '{_cut(label)}'"
     else:
         return False
@@ -282,6 +301,21 @@ def _has_header(file: Path, line: str, fields: Sequence[str], layout: Csv) -> bo
         f"{file} must say whether its first line is a header; found {found} there; set header = true, or "
         "header = false if it is data"
     )
+
+
+def _rows(lines: Sequence[str], layout: Csv, index: str | int | None) -> Iterator[list[str]]:
+    """The fields of each line without the one at ``index``."""
+    for line in lines:
+        yield [field for k, field in enumerate(_split(line, layout.sep)) if k != index]
+
+
+def _counts_alone(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first of several rows, and no other, is of whole numbers that rise by 1, such as years."""
+    counts = [
+        all(field.strip().isdecimal() for field in row) and set(np.diff([int(field) for field in row])) == {1}
+        for row in rows
+    ]
+    return counts[0] and len(counts) > 1 and not any(counts[1:])
 
 
 def _choose(file: Path, header: Sequence[str], layout: Csv) -> tuple[int, ...]:
@@ -323,6 +357,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """Number and text of the lines that are not blank."""
     with _open(file) as lines:
         for number, line in enumerate(lines, 1):
+            if number == 1 and SEP_LINE.fullmatch(line.strip()):
+                continue
             if line.strip(" \r\n"):  # tabs may separate gaps
                 yield number, line.rstrip("\r\n")
 
@@ -339,6 +375,8 @@ def _split(line: str, sep: str) -> list[str]:
 
 def _is_number(field: str, decimal: str = ".") -> bool:
     if decimal == ",":
+        if "." in field:
+            return False
         field = field.replace(",", ".") if DECIMAL_COMMA.fullmatch(field.strip()) else field
     try:
         float(field)
