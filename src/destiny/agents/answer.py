@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from destiny import output, square
-from destiny.averaging import average
+from destiny import npz, output, square
+from destiny.averaging import MOST, average
 from destiny.centring import Report
 from destiny.drive import rayleigh_ritz
 from destiny.engines.agreement import difference
@@ -142,14 +142,19 @@ class Outcome:
         """What an earlier process wrote, if it came that far."""
         try:
             facts = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+            if not isinstance(facts, dict):
+                raise TypeError("no table")
             found = {name: facts.pop(name) for name in identity}
-            with np.load(folder / SOLUTION, allow_pickle=False) as file:
+            with (folder / SOLUTION).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             outcome = cls(**facts, **{"axes": None, **arrays})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise DestinyError(f"{folder / SUMMARY} cannot be read: move {folder} away") from error
+        except npz.DAMAGE as error:
+            raise DestinyError(
+                f"{SUMMARY} or {SOLUTION} in {folder} is damaged ({type(error).__name__}): move the folder "
+                "away and start a new run, or take the answer of another agent"
+            ) from error
         if (other := difference(identity, found)) is not None:
             name, mine, theirs = other
             raise DestinyError(
@@ -203,12 +208,20 @@ def find(
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
     agents.flood = None
-    (mean,) = average(agents, network, X)
+    (mean,), settled = average(agents, network, X)
     answer = polar(mean)
     (agent,) = agents.ids.tolist()
     variance = getattr(getattr(problem, "problem", problem), "variance", None)
     total = np.array([0.0 if variance is None else variance(agent)])
-    value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
+    (value, slope, total), settled_too = average(
+        agents, network, agents.value(answer), agents.gradient(answer), total
+    )
+    if not (settled and settled_too):
+        stop = Stop(
+            f"{stop.reason}; but the averages that make the answer still changed after {MOST} rounds: X, the "
+            "objective and the explained variance are rough and differ between agents; use a network that "
+            "mixes faster"
+        )
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
     outcome = Outcome(
