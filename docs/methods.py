@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 from destiny.algorithms import METHODS
-from destiny.drive import settings_of
+from destiny.run.driver import settings_of
 
 HERE = Path(__file__).parent
 INTRO = """# Methods

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import agents, averaging
-from destiny.agents import init
-from destiny.agents.waiting import Absent
-from destiny.agents.wire import HEADER, MAGIC, PROTOCOL, Kind
+from destiny import agents
+from destiny.agents import scaffold
+from destiny.agents.transport.event_loop import Absent
+from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
+from destiny.run import averaging
 from tests.agent_party import Party, client_context, connect, read_message, wait_for
 
 PAIR = destiny.networks.path(2)
@@ -49,14 +50,14 @@ def test_a_summary_that_is_none_is_refused_in_one_sentence(text, results):
 
 
 def test_certificates_are_written_for_all_agents_or_for_none(tmp_path):
-    first, *others = init.files("ring", "a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3", tmp_path, "run")
+    first, *others = scaffold.files("ring", "a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3", tmp_path, "run")
     (others[-1].parent / "key.pem").write_text("of an earlier authority")
     with pytest.raises(destiny.SettingsError, match=r"key\.pem is there already"):
-        init.certificates(tmp_path)
+        scaffold.certificates(tmp_path)
     (others[-1].parent / "key.pem").unlink()
     others[-1].write_text(others[-1].read_text().replace('name = "c"', 'name = "Zürich"'))
     with pytest.raises(destiny.SettingsError, match="'Zürich' cannot stand in a certificate"):
-        init.certificates(tmp_path)
+        scaffold.certificates(tmp_path)
     assert [path.name for path in first.parent.iterdir()] == ["agent.toml"]
 
 

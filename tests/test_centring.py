@@ -10,11 +10,13 @@ from sklearn.decomposition import PCA as PooledPCA
 from sklearn.preprocessing import StandardScaler
 
 import destiny
-from destiny import agents, averaging, cli, engines, experiment
-from destiny.agents import init
+from destiny import agents, cli, engines
+from destiny.agents import scaffold
 from destiny.agents.agent import Agent
 from destiny.errors import DestinyError, ProblemError, SettingsError
+from destiny.experiments import file as experiment
 from destiny.problems import OLSR, PCA, centred, olsr, pca
+from destiny.run import averaging
 from tests.agent_party import PROBLEM, Party
 from tests.mpi_launcher import MPICH, ROOT, need
 
@@ -329,10 +331,10 @@ def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
     np.save(tmp_path / "data.npy", WINE.T)
-    made = init.files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1")
+    made = scaffold.files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1")
     for path in made:
         np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE.T)
-    init.certificates(tmp_path / "party")
+    scaffold.certificates(tmp_path / "party")
     settings = agents.read(made[0])
     assert settings.network.spectrum == experiment.read_network({"kind": "ring"}, 4, tmp_path).spectrum
     assert settings.common["problem.center"] is True

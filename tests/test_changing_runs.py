@@ -6,7 +6,7 @@ import pytest
 import destiny
 from destiny import networks
 from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.algorithms.mixing import Mixing
+from destiny.algorithms.blocks.mixing_estimate import Mixing
 from destiny.errors import SettingsError
 
 PROBLEM = destiny.problems.pca.synthetic(n=15, m=240, p=2, xi=0.7, agents=6, seed=90701)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from destiny import agents, experiment, networks, output, solve
-from destiny.agents import init
-from destiny.engines.agreement import columns_of, difference
+from destiny import agents, networks, solve
+from destiny.agents import scaffold
+from destiny.engines.same_settings import columns_of, difference
 from destiny.errors import DestinyError
-from destiny.problems import PCA, data
+from destiny.experiments import file, result_folder
+from destiny.problems import PCA
+from destiny.problems.data import files as data
 from tests.agent_party import Party
 
 ROWS = np.array([[1.5, 2.0, 3.0], [4.0, 5.25, 6.0], [7.0, 8.0, 10.0], [0.5, 1.0, 2.0]])
@@ -37,7 +39,7 @@ def read(folder: Path, files: dict[str, str], **keys: Any) -> Any:
     """The problem of an experiment file with these keys, its data loaded."""
     write(folder, files)
     table = {"kind": "pca", "data": "s{agent}.csv", "samples": "rows", "p": 2, "agents": 2} | keys
-    problem = experiment.read_problem({k: v for k, v in table.items() if v is not None}, folder)
+    problem = file.read_problem({k: v for k, v in table.items() if v is not None}, folder)
     problem.host(range(problem.agents))
     return problem
 
@@ -386,10 +388,10 @@ def test_only_headers_of_other_agents_files_are_read(tmp_path):
 
 
 def test_results_keep_the_names(tmp_path):
-    problem = experiment.Once(read(tmp_path, both(PLAIN)))
+    problem = file.Once(read(tmp_path, both(PLAIN)))
     network = networks.complete(2)
     results = {"one": solve(problem, network, rounds=30)}
-    output.describe(tmp_path / "out", problem, network, results)
+    result_folder.describe(tmp_path / "out", problem, network, results)
     about = json.loads((tmp_path / "out" / "about.json").read_text())
     assert about["columns"] == {"data": ["a", "b", "c"]}
 
@@ -423,8 +425,8 @@ def test_init_gives_each_agent_its_file_of_a_list(tmp_path):
         '[problem]\nkind = "pca"\ndata = ["in/x.csv", "in/y.csv"]\nsamples = "rows"\np = 2\nagents = 2\n'
         '[network]\nkind = "path"\n'
     )
-    init.files(str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run")
-    found = [experiment.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
+    scaffold.files(str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run")
+    found = [file.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
     assert [table["data"] for table in found] == ["x.csv", "y.csv"]
 
 

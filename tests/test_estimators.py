@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from destiny.estimators import DecentralizedPCA, OrthogonalRegression, SparseDictionary
-from destiny.estimators.averaging import Averages
+from destiny.estimators.moments import Averages
 
 SHARED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_",
           "noise_variance_", "n_components_", "n_samples_", "n_features_in_")  # fmt: skip

@@ -9,7 +9,7 @@ import destiny
 from benchmarks import rounds as benchmark
 from destiny import DestinyMomentum, networks
 from destiny.algorithms import momentum
-from destiny.gossip import FLOOR, contraction, fitting, single
+from destiny.algorithms.blocks.gossip import FLOOR, contraction, fitting, single
 from tests.conftest import agents_of, small_problem
 from tests.test_destiny import problem_of, run, silos_of
 

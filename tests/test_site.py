@@ -18,7 +18,7 @@ PUBLIC = [
     *(part for name in destiny.__all__ if isinstance(part := getattr(destiny, name), type(destiny))),
     *(
         importlib.import_module(f"destiny.{name}")
-        for name in ("agents", "diagnosis", "errors", "estimators", "report", "types")
+        for name in ("agents", "diagnosis", "errors", "estimators", "protocols", "report")
     ),
 ]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import stopping
-from destiny.engines.local import LocalTeam
-from destiny.metrics import Measures
+from destiny.engines.threads import LocalTeam
+from destiny.run import stopping
+from destiny.run.metrics import Measures
 from tests.conftest import KINDS, small_problem
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
-from destiny.diagnosis.mixing import Mixing, linked, reweighted, shown
+from destiny.diagnosis.network_options import Mixing, linked, reweighted, shown
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
 from destiny.diagnosis.trial import Trials
 from destiny.networks import Network
-from destiny.steps import Constant, PlainBB
 
 WORTH = 1 / 3  # of the rounds: a method or a penalty that saves less is not offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.directions import DIRECTIONS
+from destiny.algorithms.blocks.step_sizes import bend
 from destiny.errors import ProblemError
-from destiny.steps import bend
-from destiny.stiefel import norm
-from destiny.types import Array, Hosted
+from destiny.geometry.directions import DIRECTIONS
+from destiny.geometry.stiefel import norm
+from destiny.protocols import Array, Hosted
 
 LOOKS = 12  # power iterations: the accelerated method takes 8 before its first step
 

@@ -8,16 +8,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from destiny.centring import share_of, totals_of, uncentred
+from destiny.algorithms.blocks.gossip import SINGLE
+from destiny.algorithms.blocks.step_sizes import FIRST, Constant, PlainBB
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import shown, weak_points
+from destiny.diagnosis.network_options import shown, weak_points
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
-from destiny.gossip import SINGLE
 from destiny.networks import Network
 from destiny.problems import Centred
-from destiny.steps import FIRST, Constant, PlainBB
-from destiny.types import Array, Problem, Topology
+from destiny.protocols import Array, Problem, Topology
+from destiny.run.centring import share_of, totals_of, uncentred
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, chosen
-from destiny.engines.base import Engine
+from destiny.engines.hosted import Engine
 from destiny.errors import ProblemError, SettingsError, is_number, is_whole
 from destiny.estimators.inputs import (
     column_names,
@@ -28,8 +28,8 @@ from destiny.estimators.inputs import (
 )
 from destiny.estimators.party import Party, everyone, network_of
 from destiny.estimators.rows import deal, is_silos, refuse_other_containers
-from destiny.history import History
-from destiny.result import Result
+from destiny.run.history import History
+from destiny.run.result import Result
 
 AGENTS = 8  # that one table is dealt out to, unless told otherwise
 SPARSE = 0.95  # lambda from which the network is what a run waits for

@@ -9,14 +9,14 @@ from sklearn.decomposition import PCA
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
-from destiny.drive import ROUNDING
 from destiny.errors import ProblemError, SettingsError, is_whole
-from destiny.estimators.centred import centred, dense_blocks, gram, problem, square
+from destiny.estimators.centred_rows import centred, dense_blocks, gram, problem, square
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import silos_in_silos_out
 from destiny.estimators.party import Found, Party
-from destiny.run import chosen
-from destiny.types import Algorithm, Array, Topology
+from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.driver import ROUNDING
+from destiny.run.solve import chosen
 
 EPS = float(np.finfo(np.float64).eps)
 

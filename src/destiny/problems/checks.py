@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.types import Array
+from destiny.protocols import Array
 
 LARGEST = 1e25  # times the largest scale; SDL squares fourth powers, and (1e35)^8 is still a number
 LARGEST_SCALE = 1e10
