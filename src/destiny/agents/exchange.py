@@ -102,7 +102,8 @@ class Exchange:
             for n in late
         )
         # A disagreement is for people to settle; anybody else may just be started again.
-        return SettingsError(told) if late and all(n.wrong for n in late) else Absent(told)
+        disagree = all(n.wrong and n.link is None for n in late)
+        return SettingsError(told) if late and disagree else Absent(told)
 
     # What the hub asks for (`destiny.agents.transport.connections.Post`)
 

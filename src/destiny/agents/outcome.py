@@ -17,10 +17,11 @@ from destiny.experiments import result_folder
 from destiny.geometry.stiefel import norm, polar, tangent, violation
 from destiny.protocols import Array, Problem, Topology
 from destiny.run import square
-from destiny.run.averaging import average
+from destiny.run.averaging import MOST, average
 from destiny.run.centring import Report
 from destiny.run.driver import rayleigh_ritz, unseen_variance
 from destiny.run.stopping import Stop
+from destiny.storage import npz
 
 SLACK = 1e-6  # by which rounding may exceed a bound that holds exactly
 FAR = 0.1  # from the average of all copies: no agent of a run that has converged is that far away
@@ -143,14 +144,19 @@ class Outcome:
         """What an earlier process wrote, if it came that far."""
         try:
             facts = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+            if not isinstance(facts, dict):
+                raise TypeError("no table")
             found = {name: facts.pop(name) for name in identity}
-            with np.load(folder / SOLUTION, allow_pickle=False) as file:
+            with (folder / SOLUTION).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             outcome = cls(**facts, **{"axes": None, **arrays})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise DestinyError(f"{folder / SUMMARY} cannot be read: move {folder} away") from error
+        except npz.DAMAGE as error:
+            raise DestinyError(
+                f"{SUMMARY} or {SOLUTION} in {folder} is damaged ({type(error).__name__}): move the folder "
+                "away and start a new run, or take the answer of another agent"
+            ) from error
         if (other := difference(identity, found)) is not None:
             name, mine, theirs = other
             raise DestinyError(
@@ -205,12 +211,20 @@ def find(
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
     agents.flood = None
-    (mean,) = average(agents, network, X)
+    (mean,), settled = average(agents, network, X)
     answer = polar(mean)
     (agent,) = agents.ids.tolist()
     variance = getattr(getattr(problem, "problem", problem), "variance", None)
     total = np.array([0.0 if variance is None else variance(agent)])
-    value, slope, total = average(agents, network, agents.value(answer), agents.gradient(answer), total)
+    (value, slope, total), settled_too = average(
+        agents, network, agents.value(answer), agents.gradient(answer), total
+    )
+    if not (settled and settled_too):
+        stop = Stop(
+            f"{stop.reason}; but the averages that make the answer still changed after {MOST} rounds: X, the "
+            "objective and the explained variance are rough and differ between agents; use a network that "
+            "mixes faster"
+        )
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
     axes, notes = None, remarks(agents, answer[0])

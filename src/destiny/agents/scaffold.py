@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from destiny import networks
-from destiny.agents.certificates import Authority, write
+from destiny.agents.certificates import Authority, check_absent, write
 from destiny.agents.settings import address, check_name
 from destiny.agents.transport.tls import fingerprint
 from destiny.errors import SettingsError
@@ -21,6 +21,7 @@ from destiny.run.solve import chosen
 
 FILE = "agent.toml"
 PORT = 7000  # of the first agent where the hosts name none
+EVERYWHERE = ("0.0.0.0", "::")  # addresses to listen at, not to call
 PROBLEM = {"kind": "pca", "data": "data.npy", "p": 2}  # where no experiment file says what to solve
 HINT = """\
 # A [[neighbour]] can be pinned: only a certificate that this authority has signed, or this very certificate,
@@ -45,9 +46,27 @@ def places(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
         found = [(f"agent-{k}", host, port + k) for k in range(agents)]
     if not found or (agents is not None and len(found) != agents):
         raise SettingsError(f"--hosts must name {agents or 'some'} agents, or one host; found {hosts!r}")
-    if len({name for name, _, _ in found}) < len(found):
+    if len({name.casefold() for name, _, _ in found}) < len(found):  # folders, which may ignore case
         raise SettingsError(f"--hosts names an agent twice: {hosts!r}")
+    for name, host, port in found:
+        check_place(name, host, port)
+    if len({(host, port) for _, host, port in found}) < len(found):
+        raise SettingsError(f"--hosts gives two agents the same address: {hosts!r}")
     return found
+
+
+def check_place(name: str, host: str, port: int) -> None:
+    """Refuse what cannot stand in a certificate, and where neighbours could not call."""
+    for text in (name, host):
+        if not text.isascii():
+            raise SettingsError(
+                f"--hosts must have ASCII letters alone, as certificates do; found {text!r}: choose another "
+                "name, or write a host as xn--..."
+            )
+    if not 0 < port < 2**16 or host in EVERYWHERE:
+        raise SettingsError(
+            f"--hosts must say where neighbours call {name!r}, at a port from 1 to 65535; found {host}:{port}"
+        )
 
 
 def is_experiment(network: str) -> bool:
@@ -179,13 +198,18 @@ def certificates(folder: Path) -> dict[str, str]:
         raise SettingsError(f"{folder} must hold NAME/{FILE} of each agent: destiny agents init writes them")
     authority = Authority.new()
     names: dict[str, str] = {}
+    made: dict[Path, tuple[bytes, bool]] = {}  # content, and whether it is secret
     for path in paths:
         agent = file.load_tables(path).get("agent", {})
         check(agent, f"{path} [agent]", dict.fromkeys(agent, Any), required=("name", "listen"))
         host, _ = address(agent["listen"], f"{path} [agent] listen")
         certificate, key = authority.issue(agent["name"], [host])
-        write(path.parent / CERTIFICATES["ca"], authority.pem)
-        write(path.parent / CERTIFICATES["certificate"], certificate)
-        write(path.parent / CERTIFICATES["key"], key, secret=True)
+        made[path.parent / CERTIFICATES["ca"]] = authority.pem, False
+        made[path.parent / CERTIFICATES["certificate"]] = certificate, False
+        made[path.parent / CERTIFICATES["key"]] = key, True
         names[agent["name"]] = fingerprint(ssl.PEM_cert_to_DER_cert(certificate.decode()))
+    for path in made:  # all of them or none: certificates of two authorities do not fit together
+        check_absent(path)
+    for path, (content, secret) in made.items():
+        write(path, content, secret)
     return names

@@ -23,6 +23,7 @@ from destiny.problems.cached import Once
 from destiny.problems.data.files import File
 from destiny.protocols import Algorithm, Array, Problem, Topology
 from destiny.run.driver import settings_of
+from destiny.run.stopping import Rounds, Tolerance
 from destiny.storage import checkpoint as checkpoints
 
 TOP = {
@@ -40,6 +41,7 @@ NEIGHBOUR = {
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
+MOST_AGENTS = 100_000
 LONGEST = 200  # letters of a value that neighbours are told as it is
 LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index", "target-index"})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
@@ -96,6 +98,8 @@ def read(path: str | Path) -> Settings:
     check(tables, str(path), TOP, required=("agent", "tls", "neighbour", "problem"))
     folder = path.parent
     me = check(tables["agent"], "[agent]", AGENT, required=("name", "index", "agents", "run", "listen"))
+    if not 2 <= me["agents"] <= MOST_AGENTS:
+        raise SettingsError(f"[agent] agents must be from 2 to {MOST_AGENTS}; found {me['agents']}")
     if not 0 <= me["index"] < me["agents"]:
         raise SettingsError(f"[agent] index must be from 0 to {me['agents'] - 1}; found {me['index']}")
     deadline = me.get("deadline", DEADLINE)
@@ -109,6 +113,11 @@ def read(path: str | Path) -> Settings:
     for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
         if table.get(key, least) < least:
             raise SettingsError(f"{key} must be at least {least}; found {table[key]}")
+    if stop.get("diameter", 1) >= me["agents"]:
+        most = me["agents"] - 1
+        raise SettingsError(
+            f"[stop] diameter must be at most {most}, the number of agents - 1; found {stop['diameter']}"
+        )
     start = check(tables.get("start", {}), "[start]", file.START)
     X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
@@ -118,8 +127,8 @@ def read(path: str | Path) -> Settings:
         listen=Address(*address(me["listen"], "[agent] listen")), out=folder / me.get("out", "results"),
         deadline=float(deadline), files=read_files(tables["tls"], folder), neighbours=neighbours,
         problem=problem, network=read_network(tables, me, neighbours, folder), start=X,
-        seed=start.get("seed", 0), algorithm=algorithm, rounds=stop.get("rounds", 10_000),
-        tolerance=float(stop.get("tolerance", 1e-8)), checkpoint=run.get("checkpoint", 100),
+        seed=start.get("seed", 0), algorithm=algorithm, rounds=Rounds(stop.get("rounds", 10_000)).limit,
+        tolerance=float(Tolerance(stop.get("tolerance", 1e-8)).limit), checkpoint=run.get("checkpoint", 100),
         every=run.get("every", 10), common={},
     )  # fmt: skip
     settings.common.update(shared(settings, tables["problem"]))

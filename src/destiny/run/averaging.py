@@ -17,9 +17,12 @@ MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
 LEFT = 1e-16  # what `agree` leaves of the agents' differences where the spectrum is known: less than rounding
 
 
-def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[Array, ...]:
-    """Mix until the largest change seen by any agent is rounding; all agents end after the same round."""
-    return _settle(agents, network, arrays, _relative_change)[0]
+def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
+    """Mix until the largest change seen by any agent is rounding; all agents end after the same round.
+
+    False comes with averages that still changed after `MOST` rounds.
+    """
+    return _settle(agents, network, arrays, _relative_change)
 
 
 def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array | None = None) -> Array:
@@ -28,7 +31,7 @@ def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array |
     Where the spectrum of the network is known, this takes `rounds_to_agree` rounds of Chebyshev's averaging.
     Otherwise agents mix until nobody sees a change: relative to the largest entry, or with ``sizes``, of the
     shape of ``values`` and none negative, each entry relative to the average of its own size. ``sizes`` are
-    then sent along, and averages that do not settle are refused.
+    then sent along. Averages that do not settle are refused.
     """
     if network.agents == 1:
         return values
@@ -38,8 +41,9 @@ def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array |
         rounds = rounds_for(LEFT, lambda_)
         return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]
     if sizes is None:
-        return average(agents, network, values)[0]
-    (mean, _), settled = _settle(agents, network, (values, sizes), _change_by_size)
+        (mean,), settled = average(agents, network, values)
+    else:
+        (mean, _), settled = _settle(agents, network, (values, sizes), _change_by_size)
     if not settled:
         raise DestinyError(
             f"the agents' averages still change after {MOST} rounds: use a network that mixes faster, or one "

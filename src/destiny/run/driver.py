@@ -93,7 +93,7 @@ class Agreement:
         if tolerance is not None and not hasattr(algorithm, "residual"):
             raise MismatchError(
                 f"{settings_of(algorithm)['kind']} has no local residual, so its agents cannot agree to stop "
-                "by themselves: use decentralised=False"
+                "by themselves: use decentralised=False, or in an agent's file tolerance = 0"
             )
 
     def check(self, moment: Moment, cost: int) -> Stop | None:

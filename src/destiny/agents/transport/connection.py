@@ -126,8 +126,8 @@ class Link(asyncio.BufferedProtocol):
     def take(self, header: Header, content: memoryview) -> None:
         """A whole message."""
         if header.kind is Kind.REFUSED:
-            self.hub.refused_by(self, messages.reason(content))
-            self.cut()
+            self.disagreed = True
+            self.cut(self.hub.refused_by(self, messages.reason(content)))
         elif self.peer is None:
             if header.kind is not Kind.HELLO:
                 raise Refused(f"sent {header.kind.name} before its HELLO")

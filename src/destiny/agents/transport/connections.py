@@ -211,11 +211,13 @@ class Hub(Waiting):
             if here is not None and here != degree:
                 raise Refused(f"is in another run: it says it has {degree} neighbours, expected {here}")
 
-    def refused_by(self, link: Link, why: str) -> None:
-        """The other side does not want us."""
+    def refused_by(self, link: Link, why: str) -> str:
+        """The other side does not want us; the same in words."""
+        told = f"refused {self.me.agent}, which {why}"
         known = link.peer or link.called or self.by_certificate(link)
         if known is not None:
-            self.note_trouble(known, f"refused {self.me.agent}, which {why}", True)
+            self.note_trouble(known, told, True)
+        return told
 
     def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
         """Why there is no connection; said once, however often it is tried."""
@@ -278,6 +280,6 @@ class Hub(Waiting):
         elif n.link is link:
             n.link, n.since = None, time.monotonic()
             n.degree_in_hello = None
-            n.trouble = why or "ended the connection"
+            n.trouble, n.wrong = why or "ended the connection", link.disagreed
             if not (n.done or self.closing):
                 self.journal.neighbour("lost", n.name, f"{n.name} {n.trouble}")
