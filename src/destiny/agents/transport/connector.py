@@ -147,8 +147,10 @@ class Door:
 
     def missed(self, n: Neighbour, error: Exception) -> None:
         """A call that did not get through; agents are not started all at once, so it is not told at first."""
-        n.trouble = f"cannot be reached at {n.host}:{n.port} ({spell(error)})"
-        n.wrong = isinstance(error, ssl.SSLCertVerificationError) or rejection(error) is not None
+        wrong = isinstance(error, ssl.SSLCertVerificationError) or rejection(error) is not None
+        if n.wrong and not wrong:
+            return  # it left because of a disagreement that is known: that stays the reason
+        n.trouble, n.wrong = f"cannot be reached at {n.host}:{n.port} ({spell(error)})", wrong
         if n.wrong or time.monotonic() - n.since > PATIENT:
             self.hub.note_trouble(n, n.trouble, n.wrong)
 
