@@ -54,6 +54,7 @@ def rounds_for(accuracy: float, lambda_: float) -> int:
 
 
 FLOOR = -0.2  # below -1/3 momentum in the mixed quantity fails, below -0.2 where agents curve downwards
+FLOOR_CHANGING = 0.2  # the same where W changes: with 0 some periodic networks never settled
 SINGLE = 0.8  # up to this lambda one round a step needs fewest rounds; found on some seeds, see docs
 ENOUGH = 0.7  # beyond it, as many rounds as bring lambda down to this
 MOST = 50  # rounds a step: enough for a ring of 200
@@ -114,10 +115,10 @@ def fitting(low: float, high: float, rounds: int | None = None) -> Filter:
 def single(lowest: float = -1.0) -> Filter:
     """One round a step, for a network of which no more is known than the smallest eigenvalue of its W.
 
-    It is lazy enough to have no negative eigenvalue, (W + I) / 2 where nothing is known: products of
-    different matrices have complex eigenvalues, which momentum bears only near the positive axis.
+    It is lazy enough to have no eigenvalue below `FLOOR_CHANGING`: products of different matrices have
+    complex eigenvalues, and momentum is stable only for those near the positive axis.
     """
-    return Filter(1, min(0.0, lowest), 1.0, 0.0)
+    return Filter(1, -max(0.0, (FLOOR_CHANGING - lowest) / (1 - FLOOR_CHANGING)), 1.0, 0.0)
 
 
 def fast_mix(agents: Agents, *arrays: Array, rounds: int, lambda_: float) -> tuple[Array, ...]:
