@@ -21,6 +21,7 @@ from destiny.drive import Drive, Moment, settings_of
 from destiny.engines import Local
 from destiny.engines.agreement import columns_of
 from destiny.engines.base import Deaf, Engine, Team, Traffic
+from destiny.engines.mpi_launch import launched
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.interrupt import Interrupt, deliver
 from destiny.misfits import require_fit
@@ -124,6 +125,16 @@ def _prepare(
             "orthonormalise its columns"
         )
     return problem, np.broadcast_to(X, (d, n, p))
+
+
+def _require_alone() -> None:
+    """Refuse processes started together that would all write the same checkpoints."""
+    if (count := max(launched().values(), default=1)) > 1:
+        raise SettingsError(
+            f"{count} processes were started together, and without an engine each of them would run all "
+            "agents and write the same checkpoints: give engine=destiny.engines.mpi() to share the agents "
+            "out, or engine=destiny.engines.local() and a folder for each process"
+        )
 
 
 def chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
@@ -324,6 +335,8 @@ def prepare(
             f"{' and to '.join(tasks)}; found {rounds}"
         )
     limits: list[Rule] = [*([] if seconds is None else [Seconds(seconds)]), Rounds(rounds)]
+    if engine is None and checkpoint is not None:
+        _require_alone()
     engine = engine or Local()
     title = label or str(settings_of(algorithm)["kind"])
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from destiny.errors import SettingsError, is_number, is_whole
 from destiny.metrics import Measures
+from destiny.networks.own import checked
 from destiny.types import Topology
 
 
@@ -120,10 +121,11 @@ def flooding_time(network: Topology, start: int, limit: int = 1_000_000) -> int:
         return int(diameter)
     heard: NDArray[np.uint8] = np.packbits(np.eye(network.agents, dtype=bool), axis=1)
     all_heard = np.packbits(np.ones(network.agents, dtype=bool))
+    known = checked(network)
     for k in range(limit):
         if (heard == all_heard).all():
             return k
-        W = network.at(start + k)
+        W = known.at(start + k)
         heard = np.bitwise_or.reduceat(heard[W.indices], W.indptr[:-1], axis=0)
     raise SettingsError(
         f"agents cannot agree to stop: after {limit} rounds some have not heard of each other; "

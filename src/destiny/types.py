@@ -69,7 +69,10 @@ class Topology(Protocol):
         """d."""
 
     def at(self, round: int) -> csr_array[Any, Any]:
-        """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process."""
+        """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process.
+
+        Every row and every column sums to 1; a class of your own may return any array, which is checked.
+        """
 
 
 @runtime_checkable

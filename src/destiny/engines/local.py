@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 from destiny import checkpoint as checkpoints
 from destiny.engines.base import HostedAgents, Traffic, map_arrays
 from destiny.errors import SettingsError, is_whole
+from destiny.networks.own import checked
 from destiny.types import Array, Problem, Topology
 
 S = TypeVar("S")
@@ -115,7 +116,7 @@ class LocalTeam:
     leader = True
 
     def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
-        d = problem.agents
+        d, network = problem.agents, checked(network)
         self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
         self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self.blas = ThreadpoolController()

@@ -26,6 +26,7 @@ from destiny.engines.base import HostedAgents, Traffic
 from destiny.engines.mpi_exchange import Neighbours
 from destiny.engines.mpi_guard import Watch, guard
 from destiny.errors import SettingsError
+from destiny.networks.own import checked
 from destiny.types import Array, Problem, Topology
 
 S = TypeVar("S")
@@ -120,7 +121,7 @@ class MpiTeam:
         self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
         hosted = problem.host(self.ids.tolist())
         self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
-        self.agents = HostedAgents(self.ids.tolist(), hosted, network, self.exchange)
+        self.agents = HostedAgents(self.ids.tolist(), hosted, checked(network), self.exchange)
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.told = ranks.told
 
