@@ -36,7 +36,7 @@ def estimates(network, steps):
     ids = np.arange(network.agents)
     mixing = Mixing.start(ids, np.full((len(ids), 1, 1), 0.5))
     for k in range(steps):
-        mixing = mixing.update(*(network.at(k) @ rider for rider in mixing.riders), ids=ids)
+        mixing = mixing.update(ids, *(network.at(k) @ rider for rider in mixing.riders))
         yield mixing.lambda_
 
 
@@ -75,7 +75,7 @@ def test_networks_with_nothing_to_estimate_leave_numbers(W):
     mixing = Mixing.start(np.arange(len(W)), np.full((len(W), 1, 1), 0.5))
     with np.errstate(all="raise"):
         for _ in range(300):
-            mixing = mixing.update(*(W @ rider for rider in mixing.riders), ids=np.arange(len(W)))
+            mixing = mixing.update(np.arange(len(W)), *(W @ rider for rider in mixing.riders))
     assert (mixing.lambda_ < 0.5).all()
     assert np.isfinite(mixing.probe).all()
 

@@ -54,7 +54,7 @@ class Mixing:
         """What is sent along in a step's message."""
         return self.probe, self.fresh, self.averaged
 
-    def update(self, probe: Array, fresh: Array, averaged: Array, ids: NDArray[np.intp]) -> Mixing:
+    def update(self, ids: NDArray[np.intp], probe: Array, fresh: Array, averaged: Array) -> Mixing:
         """The state after a step, from the mixed riders; lambda changes at the end of a window only."""
         place, window = int(self.place.flat[0]), int(self.window.flat[0])
         energy = self.energy.copy()

@@ -222,7 +222,7 @@ class DestinyMomentum:
         riders = () if self.spectrum else mixing.riders
         X, D, shared, uphill, age, *mixed = self.filter(agents, move, s.D, s.shared, s.uphill, s.age, *riders)
         if riders:
-            mixing = mixing.update(*mixed, ids=agents.ids)
+            mixing = mixing.update(agents.ids, *mixed)
         move -= X
         E = deviation(X)
         direction = DIRECTIONS[self.direction]

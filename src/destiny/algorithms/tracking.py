@@ -80,7 +80,7 @@ class Tracking(Scheme):
         V = s.X - s.pace.eta * s.D
         if self.estimates:
             X, WD, *mixed = agents.mix(V, s.D, *s.mixing.riders)
-            s = self.adapt(s, s.mixing.update(*mixed, ids=agents.ids))
+            s = self.adapt(s, s.mixing.update(agents.ids, *mixed))
         else:
             X, WD = agents.mix(V, s.D)
         E = deviation(X)
