@@ -1,5 +1,6 @@
 # make demo | make demo-agents | make test | make bench | make docs | make reproduce: each sets up .venv by itself.
 # make test-newest | make test-oldest: the tests with other versions of what DESTINY needs. make constraints: new ones.
+# make test-no-mpi: the tests that need neither MPI nor a browser. make coverage: what the tests reach. make dist: a release.
 PYTHON ?= python3
 PYTHONS ?= python3.11 python3.12 python3.13
 BIN := .venv/bin
@@ -11,7 +12,8 @@ TORCH := .venv/.torch
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-agents test test-newest test-oldest constraints lint types bench docs reproduce clean
+.PHONY: demo demo-agents test test-newest test-oldest test-no-mpi coverage constraints lint types bench docs \
+    reproduce dist clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -70,6 +72,22 @@ test-oldest:
 	.venv-oldest/bin/$(PIP_INSTALL) -c constraints-oldest.txt -e ".[dev]"
 	DESTINY_NEEDS_MPI=1 .venv-oldest/bin/pytest -n 3
 
+# Where there is no MPI: its tests are skipped, and those of the site.
+test-no-mpi:
+	$(PYTHON) -m venv .venv-no-mpi
+	.venv-no-mpi/bin/$(PIP_INSTALL) -c constraints.txt -e ".[plot,tls,sklearn,jax,data,report,compare]" \
+	    hypothesis mypy pandas playwright pytest pytest-xdist scipy-stubs types-networkx
+	.venv-no-mpi/bin/pytest -n 3 --ignore=tests/test_site.py
+
+# Lines and branches that the tests reach, in ranks, agents and commands too; processes that a test kills leave no record.
+coverage: $(READY) $(CHROMIUM) $(TORCH)
+	rm -rf .coverage .coverage.* htmlcov
+	DESTINY_NEEDS_MPI=1 $(BIN)/coverage run -m pytest -n 3
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+	@echo "open htmlcov/index.html"
+
 # Choose the versions of the development environment anew: the newest, and the oldest allowed.
 constraints:
 	$(PYTHON) tools/constraints.py $(PYTHONS)
@@ -79,7 +97,9 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/math_font.py
+	PYTHONPATH=docs $(BIN)/python -m zensical build --clean --strict
+	$(BIN)/python docs/check_site.py site
 	@echo "open site/index.html"
 
 # The data sets are looked for in DESTINY_DATA. Half an hour on two cores; what is done is not done again.
@@ -88,5 +108,15 @@ reproduce: $(READY)
 	$(BIN)/destiny report reproduction
 	$(BIN)/python docs/reproduction.py reproduction
 
+# What is uploaded (RELEASING.md): built from the files under version control, checked, and tried in an empty environment.
+dist:
+	rm -rf dist .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/$(PIP_INSTALL) build==1.6.1 twine==7.0.0
+	.venv-dist/bin/pyproject-build
+	.venv-dist/bin/twine check --strict dist/*
+	$(PYTHON) -m venv --clear .venv-dist
+	.venv-dist/bin/$(PIP_INSTALL) dist/*.whl
+	.venv-dist/bin/destiny --version
+
 clean:
-	rm -rf .venv .venv-* demo demo-agents reproduction site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* demo demo-agents dist reproduction site .cache .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache

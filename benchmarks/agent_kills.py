@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from destiny import DestinyError, agents
-from destiny.agents import init
+from destiny.agents import scaffold
 
 AGENTS, EVENTS_A_TRIAL = 4, 5
 DEADLINE = 8.0  # seconds; a refusal takes as long to be final
@@ -106,10 +106,12 @@ class Agents:
         self.folder, self.chance = folder, chance
         (folder / "experiment.toml").write_text(EXPERIMENT)
         host = ".".join(["127", *(str(random.SystemRandom().randrange(1, 255)) for _ in range(3))])
-        self.paths = init.files(str(folder / "experiment.toml"), f"{host}:7000", folder / "party", "kills")
+        self.paths = scaffold.files(
+            str(folder / "experiment.toml"), f"{host}:7000", folder / "party", "kills"
+        )
         for path in self.paths:
             path.write_text(path.read_text().replace("[tls]", f"deadline = {DEADLINE}\n[tls]", 1))
-        init.certificates(folder / "party")
+        scaffold.certificates(folder / "party")
         self.running = [self.start(i) for i in range(AGENTS)]
 
     def start(self, i: int) -> multiprocessing.process.BaseProcess:

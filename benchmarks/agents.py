@@ -22,13 +22,14 @@ from threadpoolctl import threadpool_limits
 import destiny
 from benchmarks.timing import report
 from destiny import agents
-from destiny.agents import init, tls
+from destiny.agents import scaffold
+from destiny.agents.event_log import Journal
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub, Limits
-from destiny.agents.journal import Journal
-from destiny.agents.neighbourhood import Neighbourhood
-from destiny.agents.sent import Sent
-from destiny.engines.base import HostedAgents
+from destiny.agents.outbox import Sent
+from destiny.agents.transport import tls
+from destiny.agents.transport.connections import Hub, Limits
+from destiny.engines.hosted import HostedAgents
+from destiny.networks.local_view import Neighbourhood
 
 AGENTS, NUMBERS = 8, 2**15  # 256 KB a message
 BURSTS, CALLS = 12, 20
@@ -148,7 +149,7 @@ def launch(
              profile if path.parent.name == "agent-0" else ""],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
-        for path in sorted(folder.glob(f"*/{init.FILE}"))
+        for path in sorted(folder.glob(f"*/{scaffold.FILE}"))
     ]  # fmt: skip
     best: dict[str, list[float]] = {}
     for burst in range(bursts + 1):
@@ -185,8 +186,8 @@ def files(folder: Path, network: destiny.networks.Network, host: str, port: int)
     folder.mkdir()
     path = folder / "experiment.toml"
     path.write_text(EXPERIMENT.format(agents=network.agents, edges=network.edges.tolist()))
-    init.files(str(path), f"{host}:{port}", folder / "set", "benchmark")
-    init.certificates(folder / "set")
+    scaffold.files(str(path), f"{host}:{port}", folder / "set", "benchmark")
+    scaffold.certificates(folder / "set")
 
 
 def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> None:
@@ -220,7 +221,7 @@ def slow_line(folder: Path, host: str) -> tuple[dict[str, list[float]], dict[str
         port = 7800 + 10 * k
         files(folder / f"pair-{k}", destiny.networks.path(2), host, port)
         if delay:
-            path = folder / f"pair-{k}" / "set" / "agent-0" / init.FILE
+            path = folder / f"pair-{k}" / "set" / "agent-0" / scaffold.FILE
             path.write_text(path.read_text().replace(f"{host}:{port + 1}", f"{host}:{port + 5}"))
             line = ((host, port + 5), (host, port + 1), delay)
             threading.Thread(target=relay, args=line, daemon=True).start()

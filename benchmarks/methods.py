@@ -9,7 +9,7 @@ from pathlib import Path
 import destiny
 from benchmarks.rows import read, write
 from destiny.algorithms import DRGTA, METHODS
-from destiny.steps import PlainBB
+from destiny.algorithms.blocks.step_sizes import PlainBB
 
 FILE = Path(__file__).parents[1] / "docs" / "methods.csv"
 COLUMNS = ("kind", "prob", "lambda", "rounds", "scalars", "converged", "worst")

@@ -24,11 +24,11 @@ from destiny import networks
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import survey
-from destiny.diagnosis.mixing import Mixing
+from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.trial import Trials
-from destiny.experiment import Once
-from destiny.stiefel import random_point
+from destiny.experiments.file import Once
+from destiny.geometry.stiefel import random_point
 
 TOLERANCE = 1e-8
 LIMIT = 3000  # rounds of a run on a table

@@ -18,7 +18,7 @@ import destiny
 from benchmarks.rows import read, write
 from destiny import networks
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
-from destiny.steps import PlainBB
+from destiny.algorithms.blocks.step_sizes import PlainBB
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILE = DOCS / "rounds.csv"

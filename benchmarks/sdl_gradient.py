@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from destiny.problems import sdl
-from destiny.types import Array
+from destiny.protocols import Array
 
 
 def contestants(n: int, m: int, p: int, agents: int) -> dict[str, Callable[[], object]]:

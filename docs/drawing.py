@@ -5,7 +5,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from destiny.plots import COLOURS
+from destiny.run.plots import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, RED, GREEN, PINK, ORANGE, *_ = COLOURS

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 
 import destiny
 from destiny.algorithms import DGD
-from destiny.plots import COLOURS
-from destiny.steps import Constant
-from destiny.stiefel import norm
+from destiny.algorithms.blocks.step_sizes import Constant
+from destiny.geometry.stiefel import norm
+from destiny.run.plots import COLOURS
 
 
 def averaging() -> None:

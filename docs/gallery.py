@@ -1,16 +1,23 @@
-"""Run the examples and write docs/gallery.md with their pictures: ``python docs/gallery.py``, a minute or two.
+"""Run the examples and write docs/gallery.md with their pictures: ``python docs/gallery.py [NAME ...]``.
 
-An example is listed with the first line of its docstring as title and the first paragraph as text; it can make a
-picture if it takes ``--picture FILE``.
+A minute or two; with names only their pictures are made anew.
+An example is listed with the first line of its docstring as title and the first paragraph as text. It makes its
+picture itself if it takes ``--picture FILE``; the pictures of the longer ones are drawn here.
 """
 
 import ast
+import importlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import networkx as nx
+import numpy as np
 from PIL import Image
+
+from destiny import plots
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
@@ -40,11 +47,55 @@ def draws(example: Path) -> bool:
     return "--picture" in example.read_text(encoding="utf-8")
 
 
+def accuracies(path: Path) -> None:
+    """What examples/classes.py measures, as bars."""
+    classes = importlib.import_module("examples.classes")
+    (name, X, y), *_ = classes.tables()
+    scores = {label: np.mean(f["test_score"]) for label, f in classes.measure(X, y).items()}
+    figure = plots.pyplot().Figure(figsize=(4.5, 2.4), layout="constrained")
+    axis = figure.subplots()
+    bars = axis.barh(list(scores), list(scores.values()), color=plots.COLOURS[: len(scores)])
+    axis.bar_label(bars, fmt="%.3f", padding=3)
+    axis.set(xlim=(0.8, 1), xlabel=f"cross-validated accuracy, {name}")
+    axis.invert_yaxis()
+    figure.savefig(path, dpi=150)
+
+
+def organisations(path: Path) -> None:
+    """Who talks to whom in examples/demo_agents.py, and who is killed."""
+    demo = importlib.import_module("examples.demo_agents")
+    figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
+    axis = figure.subplots()
+    graph = nx.Graph(demo.EDGES)
+    colours = [plots.COLOURS[1 if k == demo.VICTIM else 0] for k in graph]
+    labels = {k: demo.NAMES[k] + (", killed and\nstarted again" if k == demo.VICTIM else "") for k in graph}
+    place = nx.circular_layout(graph)
+    style = {"edge_color": "0.6", "node_size": 2600, "font_size": 8, "font_color": "white"}
+    nx.draw(graph, place, axis, labels=labels, node_color=colours, **style)
+    axis.margins(0.2)
+    figure.savefig(path, dpi=150)
+
+
+def run(example: Path) -> Callable[[Path], object]:
+    """The example itself, which draws its picture."""
+    command = [sys.executable, example, "--picture"]
+    return lambda path: subprocess.run([*command, path], check=True, stdout=subprocess.DEVNULL)
+
+
+DRAWN_HERE = {"classes": accuracies, "demo_agents": organisations}
+MADE_ELSEWHERE = {"demo": "images/convergence.png"}
+
+
+def picture(example: Path) -> str:
+    """The picture of an example, as from the page."""
+    return MADE_ELSEWHERE.get(example.stem, f"images/examples/{example.stem}.png")
+
+
 def thumbnail(example: Path) -> None:
-    """Run the example and keep its picture, small."""
+    """Draw the picture of an example and keep it, small."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.png"
-        subprocess.run([sys.executable, example, "--picture", path], check=True, stdout=subprocess.DEVNULL)
+        DRAWN_HERE.get(example.stem, run(example))(path)
         picture = Image.open(path).convert("RGB")
         picture.thumbnail((640, 480))
         picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
@@ -55,10 +106,13 @@ def thumbnail(example: Path) -> None:
 def card(example: Path) -> str:
     """One example of the page."""
     title, text = told(example)
-    picture = f"![{title}](images/examples/{example.stem}.png)\n\n    " if draws(example) else ""
-    return (
-        f"-   {picture}**{title}**\n\n    {text}\n\n    [`python examples/{example.name}`](#{example.stem})\n"
-    )
+    parts = [
+        f"![]({picture(example)})",
+        f"**{title}**",
+        text,
+        f"[`examples/{example.name}`](#{example.stem})",
+    ]
+    return "-   " + "\n\n    ".join(filter(None, parts)) + "\n"
 
 
 def source(example: Path) -> str:
@@ -79,7 +133,8 @@ def page() -> str:
 
 if __name__ == "__main__":
     THUMBNAILS.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(HERE.parent))
     for example in sorted(EXAMPLES.glob("*.py")):
-        if draws(example):
+        if example.stem in sys.argv[1:] or (len(sys.argv) == 1 and example.stem not in MADE_ELSEWHERE):
             thumbnail(example)
     (HERE / "gallery.md").write_text(page(), encoding="utf-8")

@@ -5,10 +5,11 @@ import dataclasses
 from pathlib import Path
 
 from destiny.algorithms import METHODS
-from destiny.drive import settings_of
+from destiny.run.driver import settings_of
 
 HERE = Path(__file__).parent
-INTRO = """# Methods
+PUBLIC = "destiny.algorithms"  # where the reference has the methods
+INTRO = r"""# Methods
 
 *Written by `python docs/methods.py` from what each method says of itself, which the tests hold it to. Do not edit.*
 
@@ -35,24 +36,24 @@ failed = {label for label, result in comparison.results.items() if not result.co
 assert failed == {"DeEPCA"}  # one round per step is too few for it here
 ```
 
-*Sends*: n x p matrices to each neighbour in a round, times rounds per step. *Exact*: reaches a stationary point; the
+*Sends*: $n \times p$ matrices to each neighbour in a round, times rounds per step. *Exact*: reaches a stationary point; the
 others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basis of the subspace, or the eigenvectors
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
 STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches).
 """
-FAMILY = """## Scheme times direction
+FAMILY = r"""## Scheme times direction
 
 `destiny`, `diging`, `atc`, `extra`, `exact-diffusion` and `dgd` take a `direction`; the other members of the family fix
-it. With E = X^T X - I and s = grad f at the point named:
+it. With $E = X^T X - I$ and $s = \nabla f$ at the point named:
 
-| direction | s at | the field |
+| direction | $s$ at | the field |
 |---|---|---|
-| `h` | X X^T X | s (I - E/2) - X sym(X^T s) + beta X E |
-| `expen` | X (3 I - X^T X)/2 | s (I - E/2) - X sym(X^T s) + beta X E |
-| `plam` | X | s - X sym(X^T s) + beta X E |
-| `landing` | X | (s X^T X - X s^T X)/2 + beta X E |
+| `h` | $X X^T X$ | $s (I - E/2) - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `expen` | $X (3 I - X^T X)/2$ | $s (I - E/2) - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `plam` | $X$ | $s - X \, \operatorname{sym}(X^T s) + \beta X E$ |
+| `landing` | $X$ | $(s X^T X - X s^T X)/2 + \beta X E$ |
 
 Trackers (`destiny`, `diging`, `atc`, `drgta`, `dprgt`) are exact whatever steps the agents take, so each may choose its
 own by Barzilai and Borwein's rule. `extra`, `exact-diffusion`, `pg-extra`, `adsa` and `admm-pca` are exact only if all
@@ -71,13 +72,13 @@ def line(method: type) -> str:
     sends = "nothing" if a.alone else f"{a.sends} x {rounds}"
     cells = [
         f"`{method.kind}`",
-        a.title + (" †" if a.reconstruction else ""),
+        f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})" + (" †" if a.reconstruction else ""),
         sends,
         "yes" if a.exact else "no",
         "eigenvectors" if a.axes else "basis",
         a.needs if not a.alone else "-",
         settings(method),
-        a.source,
+        a.source.replace("docs/acceleration.md", "[Acceleration](acceleration.md)"),
     ]
     return f"| {' | '.join(cells)} |"
 

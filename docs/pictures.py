@@ -12,9 +12,9 @@ from explained import averaging, bias, feasibility, penalty, tracking
 from matplotlib.figure import Figure
 
 import destiny
-from destiny import output
 from destiny import report as reports
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
+from destiny.experiments import result_folder
 
 
 def demonstration() -> tuple[destiny.problems.PCA, destiny.networks.Network, dict[str, Any]]:
@@ -51,8 +51,8 @@ def report() -> None:
     with TemporaryDirectory() as folder:
         results: dict[str, destiny.Result] = {}
         for label, result in destiny.compare(problem, net, methods, rounds=2000).results.items():
-            output.write(Path(folder), results := {**results, label: result})
-        output.describe(Path(folder), problem, net, results, seed=0)
+            result_folder.write(Path(folder), results := {**results, label: result})
+        result_folder.describe(Path(folder), problem, net, results, seed=0)
         (page,) = reports.report(folder)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.FLAGS)

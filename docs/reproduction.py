@@ -12,11 +12,11 @@ import sys
 from math import inf
 from pathlib import Path
 
-from destiny import claims, figures, reproduce
-from destiny.plots import PANELS, pyplot
-from destiny.report.curves import curves, looks
-from destiny.report.figures import read_figure
+from destiny.experiments.paper import claims, figures, reproduce
+from destiny.report.charts.curves import curves, looks
 from destiny.report.papers import LINES
+from destiny.report.sources.results import read_figure
+from destiny.run.plots import PANELS, pyplot
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "reproduction"
@@ -172,7 +172,7 @@ make reproduce
 
 Single figures: `destiny reproduce figure3 --out DIR`, with `--small` in seconds and without any data; then `destiny report DIR`
 for a page with curves to hover over, networks, dictionaries and class maps. The settings of a figure are one readable file each in
-`src/destiny/experiments`.
+`src/destiny/experiments/paper`.
 
 **How to read it.** The paper's figures give no step sizes, penalties, seeds or scalings, so what can be checked is what it says of them, not
 their pixels. *As printed* means the paper's text taken literally: Barzilai-Borwein steps without any bound. *Safeguarded* and

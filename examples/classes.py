@@ -1,5 +1,8 @@
 """Orthogonal regression by eight agents beside LDA and ridge on pooled rows: cross-validated accuracy.
 
+Eight agents share the rows and learn one orthonormal map to the classes; the other two methods see all
+rows at once.
+
 python examples/classes.py                          # digits
 DESTINY_DATA=folder python examples/classes.py      # and three parts of Cora: docs/datasets.md
 """
@@ -34,13 +37,18 @@ def tables():
         yield f"Cora {name}", X[enough], y[enough]
 
 
+def measure(X, y):
+    """What scikit-learn measures of each method."""
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    return {name: cross_validate(m, X, y, cv=folds, return_estimator=True) for name, m in METHODS.items()}
+
+
 def main() -> None:
     """A table in Markdown."""
     print(f"| data | rows, features, classes | {' | '.join(METHODS)} | rounds |")
     print("|---|---" + "|---" * (len(METHODS) + 1) + "|")
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     for name, X, y in tables():
-        found = [cross_validate(m, X, y, cv=folds, return_estimator=True) for m in METHODS.values()]
+        found = list(measure(X, y).values())
         scores = " | ".join(f"{np.mean(f['test_score']):.3f}" for f in found)
         rounds = np.mean([fitted.n_rounds_ for fitted in found[0]["estimator"]])
         print(f"| {name} | {X.shape[0]}, {X.shape[1]}, {len(np.unique(y))} | {scores} | {rounds:.0f} |")

@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 
 import destiny
-from destiny import output
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
-from destiny.compare import reasons, table
+from destiny.algorithms.blocks.step_sizes import PlainBB
+from destiny.experiments import result_folder
+from destiny.experiments.compare import reasons, table
 from destiny.report import report
-from destiny.steps import PlainBB
 
 OUT = Path("demo")
 
@@ -40,9 +40,9 @@ def main() -> None:
     started = datetime.now(UTC)
     for label, method in methods.items():
         results[label] = destiny.solve(problem, network, method, rounds=2000, label=label)
-        output.write(OUT, results)
-    output.picture(OUT, results, console.print)
-    output.describe(OUT, problem, network, results, seed=0, started=started)
+        result_folder.write(OUT, results)
+    result_folder.picture(OUT, results, console.print)
+    result_folder.describe(OUT, problem, network, results, seed=0, started=started)
     (page,) = report(OUT)
 
     console.print(table(results))

@@ -23,17 +23,18 @@ from destiny.agents import Outcome, read
 
 OUT = Path("demo-agents")
 NAMES = ("Aarhus", "Bergen", "Calais", "Dublin", "Exeter", "Faro")
+EDGES = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [1, 4]]
 VICTIM = 2
-EXPERIMENT = """
+EXPERIMENT = f"""
 [problem]
 kind = "pca"
-data = "data-{agent}.npy"
+data = "data-{{agent}}.npy"
 p = 4
 agents = 6
 
 [network]
 kind = "edges"
-edges = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [1, 4]]
+edges = {EDGES}
 
 [[algorithm]]
 kind = "destiny"
@@ -131,8 +132,7 @@ def main() -> None:
             rest = {k: v for k, v in entry.items() if k in ("why", "need")}
             say(f"  {entry['time'][11:23]} {entry['event']} {rest}")
     problem = destiny.problems.PCA(silos, p=4)
-    edges = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [1, 4]]
-    network = destiny.networks.from_edges(edges, 6)
+    network = destiny.networks.from_edges(EDGES, 6)
     options = {"decentralised": True, "tolerance": 1e-9, "engine": destiny.engines.local(1)}
     alone = destiny.solve(problem, network, destiny.Destiny(), **options)
     table = Table("agent", "steps", "explained variance", "the bits of one process", "distance to its answer")

@@ -6,12 +6,13 @@ Without files it makes three small ones first, to have something to show. Under 
 file only, its own: mpiexec -n 3 python examples/pca_three_files.py a.csv b.csv c.csv
 """
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
+from destiny import plots
 from destiny.engines import chosen
 from destiny.estimators import DecentralizedPCA
 
@@ -26,24 +27,41 @@ def made(folder: str) -> list[str]:
     return paths
 
 
-def main() -> None:
-    """Fit and tell."""
+def picture(path, pca, tables) -> None:
+    """Every row in the plane of the two components, a colour per file."""
+    figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
+    axis = figure.subplots()
+    for k, table in enumerate(tables):
+        axis.scatter(*pca.transform(table).T, s=12, color=plots.COLOURS[k % 6], label=f"hospital {k + 1}")
+    axis.set(xlabel="first component", ylabel="second component")
+    axis.legend()
+    figure.savefig(path, dpi=150)
+
+
+def main(path=None, files=()) -> None:
+    """Fit and print."""
     pca = DecentralizedPCA(n_components=2, random_state=0)
     if chosen() == "mpi":
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.rank
-        pca.fit_local(np.loadtxt(sys.argv[1 + rank], delimiter=",", skiprows=1))
+        pca.fit_local(np.loadtxt(files[rank], delimiter=",", skiprows=1))
         if rank > 0:
             return
     else:
         with tempfile.TemporaryDirectory() as folder:
-            files = sys.argv[1:] or made(folder)
-            pca.fit([np.loadtxt(file, delimiter=",", skiprows=1) for file in files])
+            tables = [np.loadtxt(file, delimiter=",", skiprows=1) for file in files or made(folder)]
+        pca.fit(tables)
+        if path:
+            picture(path, pca, tables)
     print(f"{pca.n_samples_} rows, {pca.network_.agents} agents, {pca.n_rounds_} rounds")
     print("explained variance:", " ".join(f"{100 * part:.1f} %" for part in pca.explained_variance_ratio_))
     print(np.array2string(pca.components_, precision=3))
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="one per agent")
+    parser.add_argument("--picture", metavar="FILE", help="write a picture there")
+    args = parser.parse_args()
+    main(args.picture, args.files)

@@ -21,9 +21,11 @@ from pathlib import Path
 import numpy as np
 
 import destiny
-from destiny import agents, experiment
-from destiny.agents import init, wire
+from destiny import agents
+from destiny.agents import scaffold
 from destiny.agents.certificates import Authority, write
+from destiny.agents.transport import messages
+from destiny.experiments import file as experiment
 
 PATIENCE = 240  # seconds before a test calls something hung; machines are shared
 COMMAND = [sys.executable, "-m", "destiny", "agent"]
@@ -137,8 +139,8 @@ key = "key.pem"
         if self.whole:  # agents know the network themselves
             return self.algorithm
         table = tomllib.loads(self.algorithm)
-        learnt = init._told(table, tomllib.loads(self.problem), self.network)
-        lines = [f"{key} = {init._value(value)}" for key, value in learnt.items() if key not in table]
+        learnt = scaffold._told(table, tomllib.loads(self.problem), self.network)
+        lines = [f"{key} = {scaffold._value(value)}" for key, value in learnt.items() if key not in table]
         return "\n".join([self.algorithm, *lines])
 
     def settings(self, i: int) -> agents.Settings:
@@ -301,11 +303,11 @@ def _open(address: tuple[str, int]) -> socket.socket | None:
         return None
 
 
-def read_message(sock: socket.socket) -> tuple[wire.Header, bytes] | None:
+def read_message(sock: socket.socket) -> tuple[messages.Header, bytes] | None:
     """The next message, or None at the end."""
     try:
-        head = _exactly(sock, wire.HEADER.size)
-        header = wire.Header.unpack(head)
+        head = _exactly(sock, messages.HEADER.size)
+        header = messages.Header.unpack(head)
         return header, _exactly(sock, header.length)
     except (EOFError, ConnectionError, ssl.SSLError):
         return None

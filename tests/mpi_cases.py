@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 import destiny
-from destiny.checkpoint import flatten
 from destiny.engines.placement import deal
-from destiny.types import Agents, Array
+from destiny.protocols import Agents, Array
+from destiny.storage.checkpoint import flatten
 from tests.conftest import procrustes, small_problem
 
 AGENTS = 11  # more than 8, from where NumPy adds numbers in another order; not divisible by 2, 3 or 4

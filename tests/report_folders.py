@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 import destiny
-from destiny import output
 from destiny.algorithms import DeEPCA
+from destiny.experiments import result_folder
 
 METHODS = {"DESTINY": destiny.DestinyMomentum(), "DeEPCA": DeEPCA()}
 
@@ -17,8 +17,8 @@ def write_run(folder: Path, problem, network, methods=None, rounds=400, **facts)
     results = {}
     for label, method in (methods or METHODS).items():
         results[label] = destiny.solve(problem, network, method, rounds=rounds, label=label)
-        output.write(folder, results)
-    output.describe(folder, problem, network, results, seed=0, **facts)
+        result_folder.write(folder, results)
+    result_folder.describe(folder, problem, network, results, seed=0, **facts)
     return results
 
 

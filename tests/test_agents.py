@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from destiny import agents
-from destiny.agents.neighbourhood import Neighbourhood
+from destiny.networks.local_view import Neighbourhood
 from tests.agent_party import PROBLEM, Party, Running, identity
 
 OLSR = 'kind = "olsr"\nsynthetic = { n = 12, m = 90, noise = 0.1, seed = 0 }\np = 3'
@@ -111,7 +111,7 @@ def test_each_agent_reads_its_own_data_only(tmp_path):
 
 
 def test_one_message_per_neighbour_and_round(tmp_path, monkeypatch):
-    from destiny.agents.link import Link
+    from destiny.agents.transport.connection import Link
 
     counts: dict[tuple[str, int], int] = {}
     take = Link.take_numbers

@@ -25,10 +25,10 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.agents import wire
-from destiny.agents.journal import LINE, MOST_EACH
-from destiny.agents.waiting import Ended
-from destiny.agents.wire import HEADER, MAGIC, PROTOCOL, Kind
+from destiny.agents.event_log import LINE, MOST_EACH
+from destiny.agents.transport import messages
+from destiny.agents.transport.event_loop import Ended
+from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
 from tests.agent_party import COMMAND, PATIENCE, Party, client_context, connect, read_message
 
 PAIR = destiny.networks.path(2)
@@ -88,7 +88,7 @@ class Target:
         assert header.kind is Kind.HELLO
         message, _ = read_message(sock)
         assert message.kind is Kind.DATA
-        return sock, wire.Hello.unpack(content).need, message.length
+        return sock, messages.Hello.unpack(content).need, message.length
 
     def spent(self):
         """Processor time in seconds and memory in bytes."""
@@ -284,7 +284,7 @@ def farewell(sock):
     told = ""
     while (message := read_message(sock)) is not None:
         if message[0].kind is Kind.REFUSED:
-            told = wire.reason(message[1])
+            told = messages.reason(message[1])
     return told
 
 
@@ -305,7 +305,7 @@ def attack(target, what):
         if what.refusal is not None:
             told = farewell(sock)
             assert what.refusal in told, told
-            assert len(told) <= wire.REASON
+            assert len(told) <= messages.REASON
             assert told.isprintable()
     except ConnectionError:  # it has said enough
         assert what.refusal is None

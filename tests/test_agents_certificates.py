@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 import destiny
 from destiny import cli
-from destiny.agents import door, expiry, status, tls
+from destiny.agents import status
 from destiny.agents.certificates import Authority, write
-from destiny.agents.tls import Credentials, Files, Pin, Shown
-from destiny.agents.waiting import Absent
+from destiny.agents.transport import connector, expiry, tls
+from destiny.agents.transport.event_loop import Absent
+from destiny.agents.transport.tls import Credentials, Files, Pin, Shown
 from tests.agent_party import Party, authority, wait_for
 
 PAIR = destiny.networks.path(2)
@@ -163,7 +164,7 @@ def test_a_bundle_cut_off_within_its_second_certificate_is_not_taken(folder):
 
 
 def test_a_neighbour_revoked_during_the_run_is_cut_off_without_a_restart(tmp_path, monkeypatch):
-    monkeypatch.setattr(door, "LOOK", 0.05)
+    monkeypatch.setattr(connector, "LOOK", 0.05)
     party = Party(tmp_path, destiny.networks.path(3), crl=authority().revoked([]), deadline=4)
     running = [party.thread(i) for i in (0, 1)]  # and wait for agent-2
     wait_for(lambda: any(e["event"] == "connected" for e in party.log(1)), "a connection")

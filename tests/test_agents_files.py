@@ -14,8 +14,8 @@ import pytest
 
 import destiny
 from destiny import agents
-from destiny.agents import init, status
-from destiny.agents.journal import Journal
+from destiny.agents import scaffold, status
+from destiny.agents.event_log import Journal
 from destiny.agents.settings import address
 from tests.agent_party import PATIENCE, Party, Running, end, free_host, wait_for
 
@@ -45,6 +45,12 @@ WRONG = {
     "two methods": (r"\[algorithm\]", "[[algorithm]]", "algorithm must be a table"),
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
     "no checkpoints": (r"checkpoint = \d+", "checkpoint = 0", "checkpoint must be at least 1"),
+    "a tolerance below zero": (r"tolerance = .*", "tolerance = -1", "tolerance must be a number >= 0"),
+    "a tolerance of nan": (r"tolerance = .*", "tolerance = nan", "tolerance must be a number >= 0"),
+    "rounds below zero": (r"rounds = \d+", "rounds = -1", "rounds must be a whole number >= 0; found -1"),
+    "one agent": (r"agents = 2", "agents = 1", "[agent] agents must be from 2 to 100000; found 1"),
+    "10^30 agents": (r"agents = 2", f"agents = {10**30}", "[agent] agents must be from 2 to 100000"),
+    "too long a way": (r"diameter = 1", "diameter = 2", "diameter must be at most 1, the number of agents"),
     "a run without a name": (r'run = "run-1"', 'run = ""', "run must have 1 to 100 printable letters"),
     "a name that is a path": (r'name = "agent-0"', 'name = "../b"', "name must not start with a dot"),
     "no seconds": (r"rounds = ", "seconds = 5\nrounds = ", "[stop] has no key 'seconds'"),
@@ -129,7 +135,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)
     with pytest.raises(destiny.SettingsError, match="is there already"):
-        init.files(str(experiment), hosts, out, "trial")
+        scaffold.files(str(experiment), hosts, out, "trial")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +144,16 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         ("triangle", "a:1,b:2", "NETWORK must be an experiment file, a file of links or one of"),
         ("ring", "", "--hosts must name some agents"),
         ("ring", "x=a:1,x=b:2", "names an agent twice"),
+        ("ring", "x=a:1,X=b:2", "names an agent twice"),
+        ("ring", "x=a:1,y=a:1", "two agents the same address"),
+        ("ring", "x=a:0,y=b:1", "at a port from 1 to 65535; found a:0"),
+        (
+            "ring",
+            "x=0.0.0.0:1,y=b:1",
+            "where neighbours call 'x', at a port from 1 to 65535; found 0.0.0.0:1",
+        ),
+        ("ring", "Zürich=a:1,y=b:1", "ASCII letters alone, as certificates do; found 'Zürich'"),
+        ("ring", "x=münchen.example:1,y=b:1", "found 'münchen.example'"),
         ("erdos-renyi", "a:1,b:2,c:3", "needs the option 'prob'"),
         *(
             ("ring", f"{name}=a:1,b=b:2", "in --hosts must not start")
@@ -151,12 +167,12 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
 )
 def test_init_refuses_in_one_sentence(network, hosts, told, tmp_path):
     with pytest.raises(destiny.DestinyError, match=re.escape(told)):
-        init.files(network, hosts, tmp_path / "out", "run")
+        scaffold.files(network, hosts, tmp_path / "out", "run")
     assert not list(tmp_path.iterdir())
 
 
 def test_init_knows_what_must_be_told_to_all(tmp_path):
-    init.files("ring", "a:1,b:2,c:3,d:4", tmp_path / "plain", "run")
+    scaffold.files("ring", "a:1,b:2,c:3,d:4", tmp_path / "plain", "run")
     text = (tmp_path / "plain" / "agent-0" / "agent.toml").read_text()
     assert "[network]" not in text
     assert "diameter = 2" in text
@@ -164,8 +180,8 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
         '[problem]\nkind = "pca"\nsynthetic = { n = 5, m = 20, xi = 0.5 }\np = 1\nagents = 4\n'
         '[network]\nkind = "ring"\nloss = 0.2\nseed = 3\n'
     )
-    init.files(str(tmp_path / "e.toml"), "127.0.0.1", tmp_path / "loss", "run")
-    init.certificates(tmp_path / "loss")
+    scaffold.files(str(tmp_path / "e.toml"), "127.0.0.1", tmp_path / "loss", "run")
+    scaffold.certificates(tmp_path / "loss")
     settings = agents.read(tmp_path / "loss" / "agent-3" / "agent.toml")
     assert settings.network.prob == 0.2
     assert settings.listen.port == 7003
@@ -173,7 +189,7 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
 
 
 def test_init_without_a_method_takes_the_default_one_and_its_files_are_accepted(tmp_path):
-    made = init.files("path", "a:1,b:2,c:3", tmp_path / "out", "run")
+    made = scaffold.files("path", "a:1,b:2,c:3", tmp_path / "out", "run")
     for path in made:
         np.save(path.parent / "data.npy", np.ones((5, 9)))
     read = [agents.read(path).algorithm for path in made]
@@ -189,8 +205,8 @@ def test_init_tells_agents_what_their_method_asks_of_the_network(tmp_path):
     )
     network = destiny.networks.path(4)
     host = free_host()
-    made = init.files(str(tmp_path / "e.toml"), f"{host}:7100", tmp_path / "out", "run")
-    init.certificates(tmp_path / "out")
+    made = scaffold.files(str(tmp_path / "e.toml"), f"{host}:7100", tmp_path / "out", "run")
+    scaffold.certificates(tmp_path / "out")
     settings = [agents.read(path) for path in made]
     assert {s.algorithm.lambda_ for s in settings} == {network.lambda_}
     outcomes = [running.end() for running in [Running(s) for s in settings]]
@@ -327,7 +343,7 @@ def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkey
         journal.note("connected", peer="b")
         journal.tell("refused", "b", "b is in another run")
     if later:
-        monkeypatch.setattr("destiny.agents.journal.MINUTE", -1.0)
+        monkeypatch.setattr("destiny.agents.event_log.MINUTE", -1.0)
         journal.note("lost", peer="b")
     journal.close()
     entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

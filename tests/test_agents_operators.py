@@ -17,9 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 import destiny
-from destiny import agents, cli, experiment
-from destiny.agents import answer, door, init, settings
-from destiny.agents.waiting import Absent
+from destiny import agents, cli
+from destiny.agents import outcome as answer
+from destiny.agents import scaffold, settings
+from destiny.agents.transport import connector
+from destiny.agents.transport.event_loop import Absent
+from destiny.experiments import file
 from tests.agent_party import Party, authority
 
 PAIR = destiny.networks.path(2)
@@ -58,22 +61,22 @@ def test_agents_with_another_problem_refuse_each_other(lines, words, tmp_path):
 NO_DEFAULT = {"kind", "p", "agents", "dataset", "synthetic"}  # `synthetic` has the defaults of its generator
 
 
-@pytest.mark.parametrize("key", experiment.PROBLEM)
+@pytest.mark.parametrize("key", file.PROBLEM)
 def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
-    known = NO_DEFAULT | settings.LOCAL | set(experiment.DEFAULTS)
+    known = NO_DEFAULT | settings.LOCAL | set(file.DEFAULTS)
     assert key in known, "write its default into DEFAULTS: a default written out is no difference"
     given = {"kind": "pca", "synthetic": {}}.get(key, False)
     table = settings.shared_problem({"kind": "pca", "p": 2, key: given})
     assert (key in table) == (key not in settings.LOCAL)
 
 
-@pytest.mark.parametrize("kind", experiment.PROBLEMS)
+@pytest.mark.parametrize("kind", file.PROBLEMS)
 def test_a_default_that_is_written_out_is_no_difference(kind):
     plain = {"kind": kind, "p": 2, "data": "mine.npy"}
-    full = {**plain, **experiment.DEFAULTS, "data": "other.npy", "samples": "rows"}
+    full = {**plain, **file.DEFAULTS, "data": "other.npy", "samples": "rows"}
     assert settings.shared_problem(plain) == settings.shared_problem(full)
-    for key, default in experiment.DEFAULTS.items():  # those of the files are those of the problems
-        parameter = signature(experiment.PROBLEMS[kind]).parameters.get(key)
+    for key, default in file.DEFAULTS.items():  # those of the files are those of the problems
+        parameter = signature(file.PROBLEMS[kind]).parameters.get(key)
         assert parameter is None or parameter.default == default
     given = {"n": 5, "m": 9} | ({"xi": 0.5} if kind == "pca" else {})
     made = [{**plain, "synthetic": {**given, **more}} for more in ({}, {"seed": 0}, {"seed": 1})]
@@ -90,7 +93,7 @@ def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
 
 
 def test_a_hello_has_room_for_long_lists(tmp_path, monkeypatch):
-    monkeypatch.setitem(experiment.PROBLEM, "labels", list)
+    monkeypatch.setitem(file.PROBLEM, "labels", list)
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nlabels = {json.dumps(['a name'] * 2000)}"))
     assert len(party.settings(0).hello.pack()) < 4096
     assert agents.read(party.home(0) / "agent.toml").common["problem.labels"].startswith("sha256 ")
@@ -178,7 +181,7 @@ def test_numbers_that_cannot_be_right_are_named(changes, words):
 def test_a_neighbour_that_does_not_come_is_reported_only_after_some_time(tmp_path, monkeypatch, capfd):
     party = Party(tmp_path, PAIR, deadline=1.5)
     for patient, said in ((10.0, False), (0.5, True)):
-        monkeypatch.setattr(door, "PATIENT", patient)
+        monkeypatch.setattr(connector, "PATIENT", patient)
         with pytest.raises(Absent, match=r"agent-1 cannot be reached at .* \(connection refused\)"):
             agents.run(party.settings(0))
         text = capfd.readouterr().err
@@ -263,12 +266,12 @@ def test_init_says_what_it_assumes_and_takes_p(tmp_path):
     assert not done.stderr
     assert "\np = 5\n" in (tmp_path / "b" / "agent-1" / "agent.toml").read_text()
     with pytest.raises(destiny.SettingsError, match="--p must be at least 1; found 0"):
-        init.files("ring", "a:1,b:2", tmp_path / "c", "run", 0)
+        scaffold.files("ring", "a:1,b:2", tmp_path / "c", "run", 0)
     (tmp_path / "e.toml").write_text(
         '[problem]\nkind = "pca"\ndata = "d.npy"\np = 1\nagents = 2\n[network]\nkind = "path"\n'
     )
     with pytest.raises(destiny.SettingsError, match=r"e\.toml has its own p"):
-        init.files(str(tmp_path / "e.toml"), "a:1,b:2", tmp_path / "c", "run", 3)
+        scaffold.files(str(tmp_path / "e.toml"), "a:1,b:2", tmp_path / "c", "run", 3)
 
 
 def test_files_are_their_owners_whatever_the_folder_was(tmp_path):

@@ -12,7 +12,7 @@ import destiny
 from destiny import agents
 from destiny.agents import status
 from destiny.agents.agent import Agent
-from destiny.agents.waiting import Absent
+from destiny.agents.transport.event_loop import Absent
 from tests.agent_party import PATIENCE, Party, end, wait_for
 
 FIXED = "rounds = 90\ntolerance = 0"

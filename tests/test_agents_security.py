@@ -13,9 +13,9 @@ import threading
 import pytest
 
 import destiny
-from destiny.agents import door, wire
 from destiny.agents.certificates import Authority, write
-from destiny.agents.wire import HEADER, MAGIC, PROTOCOL, Header, Hello, Kind
+from destiny.agents.transport import connector, messages
+from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Header, Hello, Kind
 from tests.agent_party import PATIENCE, Party, authority, client_context, connect, read_message, wait_for
 
 PAIR = destiny.networks.path(2)
@@ -85,7 +85,7 @@ def farewell(sock):
     with sock:
         while (message := read_message(sock)) is not None:
             if message[0].kind is Kind.REFUSED:
-                told = wire.reason(message[1])
+                told = messages.reason(message[1])
     return told
 
 
@@ -274,7 +274,9 @@ def test_500_half_open_connections(siege):
     crowd = [socket.create_connection(siege.address, timeout=PATIENCE) for _ in range(500)]
     try:
         siege.refused("was dropped: more than 64 had not said who they are")
-        assert len(siege.target.view.hub.door.strangers) <= door.STRANGERS + 1  # the one about to be dropped
+        assert (
+            len(siege.target.view.hub.door.strangers) <= connector.STRANGERS + 1
+        )  # the one about to be dropped
         siege.lifted()
     finally:
         for sock in crowd:
@@ -282,7 +284,7 @@ def test_500_half_open_connections(siege):
 
 
 def test_silence_after_the_connection_and_after_the_handshake(tmp_path, monkeypatch):
-    monkeypatch.setattr(door, "HANDSHAKE", 0.5)
+    monkeypatch.setattr(connector, "HANDSHAKE", 0.5)
     siege = Siege(tmp_path)
     silent, shy = connect(siege.address, None), siege.call()
     siege.refused("failed the handshake")
@@ -355,19 +357,19 @@ def test_lines_are_tls_1_3_with_our_authority_alone_and_notice_silence(tmp_path)
     party.check()
 
 
-@pytest.mark.parametrize("longest", [door.LONGEST, 0.4])
+@pytest.mark.parametrize("longest", [connector.LONGEST, 0.4])
 def test_calls_come_at_growing_and_uneven_intervals(longest):
-    waits = [next(w) for w in [door.intervals(longest)] for _ in range(40)]
+    waits = [next(w) for w in [connector.intervals(longest)] for _ in range(40)]
     for k, wait in enumerate(waits):
-        most = min(longest, door.FIRST * 2**k)
+        most = min(longest, connector.FIRST * 2**k)
         assert most / 2 <= wait <= most
     assert len(set(waits)) == 40
 
 
 def test_there_are_ten_calls_within_the_deadline(tmp_path, monkeypatch):
     """Whoever comes late is found all the same."""
-    asked, intervals = [], door.intervals
-    monkeypatch.setattr(door, "intervals", lambda longest: asked.append(longest) or intervals(longest))
+    asked, intervals = [], connector.intervals
+    monkeypatch.setattr(connector, "intervals", lambda longest: asked.append(longest) or intervals(longest))
     party = Party(tmp_path, PAIR, stop=FEW, deadline=4)
     caller = party.thread(0)
     wait_for(lambda: asked)
@@ -382,12 +384,12 @@ def test_memory_is_taken_only_for_what_is_due():
 
     def room(header):
         asked.append(header.length)
-        raise wire.Refused("no")
+        raise messages.Refused("no")
 
-    reader = wire.Reader(room)
+    reader = messages.Reader(room)
     raw = frame(length=2**60)
     reader.buffer()[:] = raw
-    with pytest.raises(wire.Refused):
+    with pytest.raises(messages.Refused):
         reader.filled(len(raw))
     assert asked == [2**60]
 
@@ -402,7 +404,7 @@ def test_nothing_listens_on_all_addresses_unless_the_file_says_so(siege):
 
 def test_words_for_the_log_cannot_steer_a_terminal():
     raw = io.BytesIO(b'{"why": "\\u001b[2J bad\\nline"}').read()
-    assert wire.reason(raw) == "?[2J bad?line"
+    assert messages.reason(raw) == "?[2J bad?line"
 
 
 def test_hello_survives_the_way_there(siege):

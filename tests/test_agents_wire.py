@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from destiny.agents import wire
-from destiny.agents.sent import Sent
-from destiny.agents.wire import HEADER, Header, Hello, Kind, Refused
+from destiny.agents.outbox import Sent
+from destiny.agents.transport import messages as wire
+from destiny.agents.transport.messages import HEADER, Header, Hello, Kind, Refused
 
 LARGEST = 4096
 BOUNDED = settings(max_examples=200, deadline=None, database=None)
@@ -138,7 +138,7 @@ def test_what_was_sent_is_found_again_from_the_disk(prune, more, every):
     import tempfile
     from pathlib import Path
 
-    from destiny import npz
+    from destiny.storage import npz
 
     with tempfile.TemporaryDirectory() as name:
         folder, sent = Path(name), Sent()

@@ -10,11 +10,13 @@ from sklearn.decomposition import PCA as PooledPCA
 from sklearn.preprocessing import StandardScaler
 
 import destiny
-from destiny import agents, averaging, cli, engines, experiment
-from destiny.agents import init
+from destiny import agents, cli, engines
+from destiny.agents import scaffold
 from destiny.agents.agent import Agent
 from destiny.errors import DestinyError, ProblemError, SettingsError
+from destiny.experiments import file as experiment
 from destiny.problems import OLSR, PCA, centred, olsr, pca
+from destiny.run import averaging
 from tests.agent_party import PROBLEM, Party
 from tests.mpi_launcher import MPICH, ROOT, need
 
@@ -25,6 +27,24 @@ RING = destiny.networks.ring(4)
 def silos(table, *ends):
     """Tables of unequal sizes, samples in columns as the problems have them; the last agent holds none."""
     return [*(part.T for part in np.split(table, ends)), table[:0].T]
+
+
+@pytest.mark.parametrize(
+    ("factor", "doubt"), [(1, ""), (1e5, "the tolerance does not see"), (1e9, "rounding hides")]
+)
+def test_axes_of_features_in_other_units_are_doubted(factor, doubt):
+    """Though the agents came to rest: they rest relative to the largest variance."""
+    table = IRIS * [1, 1, 1, factor]
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 2)), destiny.networks.ring(5))
+    assert result.converged
+    assert [doubt in note for note in result.notes[1:]] == [True] * bool(doubt)
+
+
+def test_data_of_low_rank_are_not_doubted():
+    table = np.column_stack([IRIS[:, :2], IRIS[:, :1] @ [[2.0, 0.5]]])
+    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 3)), destiny.networks.ring(5))
+    assert result.converged
+    assert len(result.notes) == 1
 
 
 def networks(agents):
@@ -202,6 +222,16 @@ def test_agents_that_do_not_know_the_spectrum(tmp_path):
     assert destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.pooled())) < 1e-5
 
 
+def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
+    own = 'kind = "pca"\ndata = "own.npy"\nsamples = "rows"\ncenter = true\np = 2'
+    ours = Party(tmp_path, destiny.networks.path(2), own)
+    for i in range(2):
+        np.save(ours.home(i) / "own.npy", IRIS[i::2] * [1, 1, 1, 1e5])
+    outcome = ours.go()[0]
+    assert outcome.converged
+    assert any("its axis may be wrong" in note for note in outcome.notes)
+
+
 def test_an_agent_that_is_restarted_keeps_its_mean(tmp_path, monkeypatch):
     class CrashError(Exception):
         pass
@@ -329,10 +359,10 @@ def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
     np.save(tmp_path / "data.npy", WINE.T)
-    made = init.files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1")
+    made = scaffold.files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1")
     for path in made:
         np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE.T)
-    init.certificates(tmp_path / "party")
+    scaffold.certificates(tmp_path / "party")
     settings = agents.read(made[0])
     assert settings.network.spectrum == experiment.read_network({"kind": "ring"}, 4, tmp_path).spectrum
     assert settings.common["problem.center"] is True

@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 import destiny
 from destiny import networks
 from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.algorithms.mixing import Mixing
-from destiny.engines.base import HostedAgents
-from destiny.engines.local import Channel
+from destiny.algorithms.blocks.mixing_estimate import Mixing
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.threads import Channel
 from destiny.errors import NetworkError, SettingsError
-from destiny.networks.own import checked
+from destiny.run.own_network import checked
 
 PROBLEM = destiny.problems.pca.synthetic(n=15, m=240, p=2, xi=0.7, agents=6, seed=90701)
 

@@ -19,14 +19,15 @@ import pytest
 import scipy.io
 
 import destiny
-from destiny import cli, output
+from destiny import cli
+from destiny.experiments import result_folder
 
 N, M, P, AGENTS = 6, 41, 2, 4  # 41 samples: four agents cannot share them equally
 EDGES = [[0, 1], [1, 2], [2, 3], [0, 2]]
 PIECES = [[0, 1], [2, 3]]
 COLUMNS = ["step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"]
 COLUMNS += ["gradients", "minibatches", "values"]
-MEASURES = COLUMNS[4:]
+MEASURES = COLUMNS[4:8]
 CONSTANT = {
     "kind": "destiny", "label": "DESTINY", "beta": 3.0, "step": {"kind": "constant", "eta": 0.03},
 }  # fmt: skip
@@ -214,7 +215,7 @@ def pictures():
 def command(request, monkeypatch, capsys, tmp_path):
     """Call the command in this process, from a folder that holds none of the data."""
     if "pictures" not in request.fixturenames:
-        monkeypatch.setattr(output, "convergence", blank)
+        monkeypatch.setattr(result_folder, "convergence", blank)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -1155,7 +1156,7 @@ def finished(folder, tmp_path_factory):
 def complete(file, out):
     """A run for a fixture that several tests share."""
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
-        patch.setattr(output, "convergence", blank)
+        patch.setattr(result_folder, "convergence", blank)
         assert main(patch, "run", file, "--out", out) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import ADSA, DGD, DRGTA, PLAM, DeEPCA, WenYin
-from destiny.compare import best, labelled
+from destiny.experiments.compare import best, labelled
 from tests.conftest import small_problem
 
 FILE = """
@@ -164,7 +164,7 @@ def test_resuming_needs_a_folder(tmp_path):
 def test_the_table_fits_a_terminal_of_80_columns(network):
     from rich.console import Console
 
-    from destiny.compare import table
+    from destiny.experiments.compare import table
 
     found = destiny.compare(small_problem("pca"), network, {"nine char": DGD(), "b": DeEPCA()}, rounds=60)
     console = Console(width=80, file=io.StringIO())

@@ -37,3 +37,4 @@ def test_scales_of_columns():
     assert column_scales(silos) == pytest.approx(spread.max() / spread.min())
     assert column_scales([csr_array(table) for table in silos]) == pytest.approx(column_scales(silos))
     assert column_scales([np.ones((4, 3))]) == 1.0
+    assert column_scales([np.array([[1, 1e9, 5.1], [2, 2e9, 5.1]])]) == pytest.approx(1e9)

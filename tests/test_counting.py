@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import npz, output, reproduce
 from destiny.algorithms import KINDS, DeEPCA, Destiny, DestinyMomentum
 from destiny.engines import Local
-from destiny.history import COLUMNS, UNCOUNTED
-from destiny.report.folder import read
-from destiny.report.tables import methods as report_table
+from destiny.experiments import result_folder
+from destiny.experiments.paper import reproduce
+from destiny.report.html.tables import methods as report_table
+from destiny.report.sources.folder import read
+from destiny.run.history import COLUMNS, UNCOUNTED
+from destiny.storage import npz
 from tests.conftest import small_problem
 
 
@@ -85,8 +87,8 @@ def test_compare_history_summary_and_report_have_the_count(tmp_path):
     assert power.summary()["gradients"] == 60
     assert power.history["gradients"].tolist() == power.history["step"].tolist()
     for k in (1, 2):
-        output.write(tmp_path, dict(list(found.results.items())[:k]))
-    output.describe(tmp_path, problem, network, found.results)
+        result_folder.write(tmp_path, dict(list(found.results.items())[:k]))
+    result_folder.describe(tmp_path, problem, network, found.results)
     with (tmp_path / "deepca" / "history.csv").open() as file:
         assert list(csv.DictReader(file))[-1]["gradients"] == "60"
     assert "gradients" in str(report_table(read(tmp_path)))

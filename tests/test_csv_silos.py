@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from destiny import agents, experiment, networks, output, solve
-from destiny.agents import init
-from destiny.engines.agreement import columns_of, difference
+from destiny import agents, networks, solve
+from destiny.agents import scaffold
+from destiny.engines.same_settings import columns_of, difference
 from destiny.errors import DestinyError
-from destiny.problems import PCA, data
+from destiny.experiments import file, result_folder
+from destiny.problems import PCA
+from destiny.problems.data import files as data
 from tests.agent_party import Party
 
 ROWS = np.array([[1.5, 2.0, 3.0], [4.0, 5.25, 6.0], [7.0, 8.0, 10.0], [0.5, 1.0, 2.0]])
@@ -37,7 +39,7 @@ def read(folder: Path, files: dict[str, str], **keys: Any) -> Any:
     """The problem of an experiment file with these keys, its data loaded."""
     write(folder, files)
     table = {"kind": "pca", "data": "s{agent}.csv", "samples": "rows", "p": 2, "agents": 2} | keys
-    problem = experiment.read_problem({k: v for k, v in table.items() if v is not None}, folder)
+    problem = file.read_problem({k: v for k, v in table.items() if v is not None}, folder)
     problem.host(range(problem.agents))
     return problem
 
@@ -54,6 +56,12 @@ READ = {
     "numbers that are none": (both("0,1,2\n1.5,2,3\n"), {"header": False}),
     "quoted": (both(PLAIN.replace("a,b,c", '"a","b","c"').replace("4,", '"4",')), {}),
     "semicolons and decimal commas": (both(GERMAN), {"sep": ";", "decimal": ","}),
+    "decimal commas, no header": (both(GERMAN[6:].replace(";2;3", ";2,0;3,0")), {"sep": ";", "decimal": ","}),
+    "points in a column left out": (
+        both(GERMAN.replace("\n", ";01.02.2024\n").replace("c;01.02.2024", "c;day")),
+        {"sep": ";", "decimal": ",", "index": "day"},
+    ),
+    "Excel's line with the separator": (both("sep=;\n" + GERMAN), {"sep": ";", "decimal": ","}),
     "tabs": (both(PLAIN.replace(",", "\t")), {"sep": "\t"}),
     "spaces": (both(PLAIN.replace(",", " ")), {"sep": " "}),
     "bars": (both(PLAIN.replace(",", "|")), {"sep": "|"}),
@@ -168,7 +176,34 @@ REFUSED = {
         "choose others with columns",
     ),
     "a name missing": (both("a,b,\n1,2,3\n4,5,6\n"), {}, "found none for column 2; rename them"),
+    "years": (
+        both(PLAIN.replace("a,b,c", "2019,2020,2021")),
+        {},
+        "found the consecutive numbers 2019 to 2021 there; set header = true, or header = false",
+    ),
     # Another layout
+    "points between thousands": (
+        both("a;b;c\n1.234;5;6\n7;8;9\n"),
+        {"sep": ";", "decimal": ","},
+        'found points; set decimal = "." if they are decimal points, or write numbers without separators of '
+        "thousands",
+    ),
+    "a point between thousands further down": (
+        both(GERMAN + 9 * "1,5;2;3\n" + "1.234;2;3\n"),
+        {"sep": ";", "decimal": ","},
+        "found '1.234' in line 15; write numbers without separators of thousands",
+    ),
+    "thousands and a decimal comma": (
+        both(GERMAN + "1.234,5;2;3\n"),
+        {"sep": ";", "decimal": ","},
+        "found '1.234,5' in line 6; write numbers without separators of thousands",
+    ),
+    "a comma of either kind": (
+        both(PLAIN + '"1,234",2,3\n'),
+        {},
+        "found '1,234' in line 6; set decimal = \",\" if it is a decimal comma, or write numbers without",
+    ),
+    "lines above the table": (both("LIS export\n" + PLAIN), {}, "line 2; correct it, or remove lines above"),
     "semicolons": (
         both(PLAIN.replace(",", ";")),
         {},
@@ -276,7 +311,8 @@ REFUSED = {
     "keys of tables for arrays": (
         {},
         {"data": "s.npy", "sep": ";"},
-        "[problem] sep belongs to data or targets in .csv files: leave it out",
+        "[problem] sep belongs to data or targets in .csv files: leave it out, or give the file a name that "
+        "ends in .csv",
     ),
     "keys of targets without any": (
         both(PLAIN),
@@ -386,10 +422,10 @@ def test_only_headers_of_other_agents_files_are_read(tmp_path):
 
 
 def test_results_keep_the_names(tmp_path):
-    problem = experiment.Once(read(tmp_path, both(PLAIN)))
+    problem = file.Once(read(tmp_path, both(PLAIN)))
     network = networks.complete(2)
     results = {"one": solve(problem, network, rounds=30)}
-    output.describe(tmp_path / "out", problem, network, results)
+    result_folder.describe(tmp_path / "out", problem, network, results)
     about = json.loads((tmp_path / "out" / "about.json").read_text())
     assert about["columns"] == {"data": ["a", "b", "c"]}
 
@@ -423,8 +459,8 @@ def test_init_gives_each_agent_its_file_of_a_list(tmp_path):
         '[problem]\nkind = "pca"\ndata = ["in/x.csv", "in/y.csv"]\nsamples = "rows"\np = 2\nagents = 2\n'
         '[network]\nkind = "path"\n'
     )
-    init.files(str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run")
-    found = [experiment.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
+    scaffold.files(str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run")
+    found = [file.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
     assert [table["data"] for table in found] == ["x.csv", "y.csv"]
 
 
@@ -434,3 +470,20 @@ def test_layouts_may_differ_between_agents(tmp_path):
     one = PCA([data.File(str(tmp_path / "x.csv"), "rows")], 1)
     other = PCA([data.File(str(tmp_path / "y.csv"), "rows", data.Csv(sep=";", decimal=","))], 1)
     assert columns_of(one) == columns_of(other) != {}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    (tmp_path / "s.csv").write_bytes(PLAIN.replace("a,", "größe,").encode(encoding))
+    with pytest.raises(DestinyError, match=r's\.csv must be text in UTF-8; found byte .*"CSV UTF-8"'):
+        data.load(tmp_path / "s.csv", "rows")
+
+
+def test_a_byte_order_mark_before_an_experiment(tmp_path):
+    (tmp_path / "e.toml").write_text("[problem]\np = 2\n", encoding="utf-8-sig")
+    assert file.load_tables(tmp_path / "e.toml") == {"problem": {"p": 2}}
+
+
+def test_a_scale_of_zero_is_refused(tmp_path):
+    with pytest.raises(DestinyError, match=r"scale must be a number .* not 0; found 0"):
+        read(tmp_path, both(PLAIN), scale=0)

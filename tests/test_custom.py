@@ -5,10 +5,10 @@ import pytest
 
 import destiny
 from destiny.algorithms import DGD, DPRGD, DRSGD, METHODS
+from destiny.algorithms.blocks.step_sizes import BB, Constant, Diminishing
 from destiny.errors import CheckpointError, MismatchError, ProblemError
 from destiny.problems import OLSR, PCA, SDL, custom
 from destiny.problems.batches import draw
-from destiny.steps import BB, Constant, Diminishing
 from tests.conftest import agents_of, small_problem
 
 N, P, D = 6, 2, 4

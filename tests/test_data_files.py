@@ -10,7 +10,8 @@ import scipy.io
 import scipy.sparse
 
 from destiny.errors import ProblemError
-from destiny.problems import OLSR, PCA, SDL, data, pca, sdl
+from destiny.problems import OLSR, PCA, SDL, pca, sdl
+from destiny.problems.data import files
 
 MATRIX = np.random.default_rng(0).standard_normal((4, 6))
 
@@ -39,15 +40,15 @@ def suffix(request) -> str:
 
 def test_every_format_gives_the_matrix(tmp_path, suffix):
     path = write(tmp_path, suffix)
-    np.testing.assert_array_equal(data.load(path), MATRIX)
-    np.testing.assert_array_equal(data.load(str(path), samples="rows"), MATRIX.T)
+    np.testing.assert_array_equal(files.load(path), MATRIX)
+    np.testing.assert_array_equal(files.load(str(path), samples="rows"), MATRIX.T)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool"])
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".mat"])
 def test_binary_formats_keep_the_dtype(tmp_path, kind, dtype):
     matrix = (np.arange(12).reshape(3, 4) % 2).astype(dtype)
-    loaded = data.load(write(tmp_path, kind, matrix))
+    loaded = files.load(write(tmp_path, kind, matrix))
     np.testing.assert_array_equal(loaded, matrix)
     # MATLAB's logical is kept in bytes.
     assert loaded.dtype == ("uint8" if (kind, dtype) == (".mat", "bool") else dtype)
@@ -58,23 +59,23 @@ def test_one_of_several_arrays_by_name(tmp_path, kind):
     path = tmp_path / f"several{kind}"
     arrays = {"A": MATRIX, "B": 2 * MATRIX}
     np.savez(path, **arrays) if kind == ".npz" else scipy.io.savemat(path, arrays)
-    np.testing.assert_array_equal(data.load(f"{path}:B"), 2 * MATRIX)
+    np.testing.assert_array_equal(files.load(f"{path}:B"), 2 * MATRIX)
     with pytest.raises(
         ProblemError, match=rf"several{kind} must hold a single matrix; found A, B; name one as in"
     ):
-        data.load(path)
+        files.load(path)
     with pytest.raises(ProblemError, match=rf"several{kind} must hold 'C'; found A, B"):
-        data.load(f"{path}:C")
+        files.load(f"{path}:C")
 
 
 def test_mat_chooses_the_only_matrix_of_numbers(tmp_path):
     path = tmp_path / "mixed.mat"
     scipy.io.savemat(path, {"A": MATRIX, "note": "some text", "cube": np.ones((2, 2, 2)), "z": MATRIX * 1j})
-    np.testing.assert_array_equal(data.load(path), MATRIX)
+    np.testing.assert_array_equal(files.load(path), MATRIX)
     with pytest.raises(ProblemError, match=r"mixed\.mat must be 2-D.*found 3-D"):
-        data.load(f"{path}:cube")
+        files.load(f"{path}:cube")
     with pytest.raises(ProblemError, match=r"mixed\.mat must be real numbers; found dtype complex128"):
-        data.load(f"{path}:z")
+        files.load(f"{path}:z")
 
 
 @pytest.mark.parametrize("convert", [scipy.sparse.csc_array, scipy.sparse.csc_matrix])
@@ -82,14 +83,14 @@ def test_sparse_mat_is_made_dense(tmp_path, monkeypatch, convert):
     matrix = np.where(MATRIX > 0, MATRIX, 0)
     path = tmp_path / "sparse.mat"
     scipy.io.savemat(path, {"X": convert(matrix)})
-    loaded = data.load(path)
+    loaded = files.load(path)
     assert type(loaded) is np.ndarray
     np.testing.assert_array_equal(loaded, matrix)
-    monkeypatch.setattr(data, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(files, "DENSE_LIMIT", 100)
     with pytest.raises(
         ProblemError, match=r"sparse\.mat must fit .* when made dense; found .*\(4, 6\).*split it"
     ):
-        data.load(path)
+        files.load(path)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +108,15 @@ def test_sparse_mat_is_made_dense(tmp_path, monkeypatch, convert):
 def test_csv_with_and_without_header(tmp_path, text):
     path = tmp_path / "table.csv"
     path.write_bytes(text.encode("utf-8"))
-    np.testing.assert_array_equal(data.load(path, samples="columns"), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(files.load(path, samples="columns"), [[1, 2], [3, 4]])
 
 
 def test_csv_of_one_line_or_one_column_is_still_a_matrix(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("1,2,3\n")
-    assert data.load(path).shape == (1, 3)
+    assert files.load(path).shape == (1, 3)
     path.write_text("x\n1\n2\n3\n")
-    assert data.load(path, samples="columns").shape == (3, 1)
+    assert files.load(path, samples="columns").shape == (3, 1)
 
 
 # When it is read
@@ -125,7 +126,7 @@ def test_npy_is_mapped_and_only_hosted_columns_are_looked_at(tmp_path):
     matrix = MATRIX.copy()
     matrix[1, 5] = np.nan
     path = write(tmp_path, ".npy", matrix)
-    loaded = data.load(path)
+    loaded = files.load(path)
     assert isinstance(loaded, np.memmap)
     problem = pca.from_data(loaded, 2, 2)
     X = np.random.default_rng(1).standard_normal((1, 4, 2))
@@ -139,7 +140,7 @@ def test_npy_is_mapped_and_only_hosted_columns_are_looked_at(tmp_path):
 
 def test_mapped_images_stay_where_they_are(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (9, 4), dtype=np.uint8)
-    loaded = data.load(write(tmp_path, ".npy", images), samples="rows")
+    loaded = files.load(write(tmp_path, ".npy", images), samples="rows")
     hosted = sdl.from_data(loaded, 1, 3).host([1])
     assert np.shares_memory(hosted._streams[0].samples, loaded)
     X = np.full((1, 4, 1), 0.5)
@@ -149,7 +150,7 @@ def test_mapped_images_stay_where_they_are(tmp_path):
 
 @pytest.mark.parametrize("kind", ["pca", "olsr", "sdl"])
 def test_silos_are_read_one_by_one(tmp_path, suffix, kind):
-    silos = data.silos(tmp_path / f"silo-{{agent:02d}}{suffix}", 3)
+    silos = files.silos(tmp_path / f"silo-{{agent:02d}}{suffix}", 3)
     write(tmp_path, suffix).rename(tmp_path / f"silo-01{suffix}")  # the only file this machine has
     targets = [np.ones((2, 6))] * 3
     problem = {
@@ -170,7 +171,7 @@ def test_silos_are_read_one_by_one(tmp_path, suffix, kind):
 
 
 def test_silos_need_one_file_or_a_number_of_features(tmp_path):
-    silos = data.silos(tmp_path / "silo-{agent}.npy", 2)
+    silos = files.silos(tmp_path / "silo-{agent}.npy", 2)
     with pytest.raises(ProblemError, match=r"silo-0\.npy must be a file; found none"):
         PCA(silos, 2)
     assert PCA(silos, 2, n=7).shape == (7, 2)
@@ -179,7 +180,7 @@ def test_silos_need_one_file_or_a_number_of_features(tmp_path):
 def test_a_silo_without_samples(tmp_path):
     write(tmp_path, ".npy", np.ones((3, 0))).rename(tmp_path / "silo-0.npy")
     write(tmp_path, ".npy", np.ones((3, 2))).rename(tmp_path / "silo-1.npy")
-    hosted = PCA(data.silos(tmp_path / "silo-{agent}.npy", 2), 1).host([0, 1])
+    hosted = PCA(files.silos(tmp_path / "silo-{agent}.npy", 2), 1).host([0, 1])
     assert not hosted.gradient(np.ones((2, 3, 1)))[0].any()
 
 
@@ -188,7 +189,7 @@ def test_a_silo_without_samples(tmp_path):
 )
 def test_templates_must_name_the_agent(template):
     with pytest.raises(ProblemError, match=r"must hold \{agent\} where the agent's number goes"):
-        data.silos(template, 2)
+        files.silos(template, 2)
 
 
 # Files that cannot be used
@@ -197,17 +198,17 @@ def test_templates_must_name_the_agent(template):
 def test_missing_and_empty_files(tmp_path, suffix):
     path = tmp_path / f"file{suffix}"
     with pytest.raises(ProblemError, match=rf"file{suffix} must be a file; found none; check the path"):
-        data.load(path)
+        files.load(path)
     path.touch()
     with pytest.raises(ProblemError, match=rf"file{suffix} must hold a matrix; found an empty file"):
-        data.load(path)
+        files.load(path)
 
 
 def test_wrong_number_of_dimensions(tmp_path):
     for kind in (".npy", ".npz"):
         path = write(tmp_path, kind, np.ones(3))
         with pytest.raises(ProblemError, match=rf"file{kind}.* must be 2-D.*found 1-D of shape \(3,\)"):
-            data.load(path)
+            files.load(path)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -218,7 +219,7 @@ def test_numbers_that_are_not_finite(tmp_path, suffix, bad):
     with pytest.raises(
         ProblemError, match=rf"file{suffix}.* must be finite; found {bad} at feature 2, sample 3"
     ):
-        pca.from_data(data.load(path), 2, 1).host([0])
+        pca.from_data(files.load(path), 2, 1).host([0])
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz"])
@@ -227,12 +228,12 @@ def test_python_objects_are_refused(tmp_path, kind):
     with pytest.raises(
         ProblemError, match=rf"file{kind} must hold numbers; found Python objects.*can run code"
     ):
-        data.load(path)
+        files.load(path)
 
 
 def test_text_is_not_a_number(tmp_path):
     with pytest.raises(ProblemError, match=r"file\.npy.* must be real numbers; found dtype <U1"):
-        data.load(write(tmp_path, ".npy", np.array([["a", "b"]])))
+        files.load(write(tmp_path, ".npy", np.array([["a", "b"]])))
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".mat"])
@@ -243,14 +244,14 @@ def test_damaged_files(tmp_path, kind, length):
     with pytest.raises(
         ProblemError, match=rf"file{kind} must be a {kind} file; found one that cannot be read"
     ):
-        data.load(path)
+        files.load(path)
 
 
 def test_new_matlab_files_are_named(tmp_path):
     path = tmp_path / "new.mat"
     path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + b"\x89HDF\r\n" * 20)
     with pytest.raises(ProblemError, match=r"new\.mat must be a \.mat file; found .*7\.3"):
-        data.load(path)
+        files.load(path)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ def test_csv_mistakes_have_a_line_number(tmp_path, text, words):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(ProblemError, match=words) as caught:
-        data.load(path, samples="columns")
+        files.load(path, samples="columns")
     assert "table.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -280,14 +281,14 @@ def test_csv_mistakes_have_a_line_number(tmp_path, text, words):
 def test_csv_that_is_not_text(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes(b"\xff\xfe\x00\x81" * 10)
-    with pytest.raises(ProblemError, match=r"table\.csv must be a \.csv file; found one that cannot be read"):
-        data.load(path)
+    with pytest.raises(ProblemError, match=r"table\.csv must be text in UTF-8; found byte 0xff"):
+        files.load(path)
 
 
 def test_unknown_format_and_orientation(tmp_path):
     with pytest.raises(
         ProblemError, match=r"table\.xlsx must be one of \.npy, \.npz, \.mat, \.csv; found '\.xlsx'"
     ):
-        data.load(tmp_path / "table.xlsx")
+        files.load(tmp_path / "table.xlsx")
     with pytest.raises(ProblemError, match=r'samples must be "columns" or "rows"; found \'lines\''):
-        data.load(write(tmp_path, ".npy"), samples="lines")
+        files.load(write(tmp_path, ".npy"), samples="lines")

@@ -15,9 +15,10 @@ import scipy.io
 import scipy.sparse
 
 import destiny
-from destiny import datasets, experiment
-from destiny.datasets import files, formats
+from destiny import datasets
+from destiny.datasets import formats, locations
 from destiny.errors import MissingExtraError, ProblemError, SettingsError
+from destiny.experiments import file
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -57,8 +58,8 @@ def folder(tmp_path, monkeypatch):
         for path, content in held.items():
             (tmp_path / path).parent.mkdir(exist_ok=True)
             (tmp_path / path).write_bytes(content)
-        table[name] = tuple(files.File(path, md5(content)) for path, content in held.items())
-    monkeypatch.setattr(files, "FILES", table)
+        table[name] = tuple(locations.File(path, md5(content)) for path, content in held.items())
+    monkeypatch.setattr(locations, "FILES", table)
     return tmp_path
 
 
@@ -75,12 +76,12 @@ def test_mnist_is_mapped_and_transposed(folder):
 
 
 def test_gzipped_files_do_as_well(folder):
-    for held in files.FILES["mnist"]:
+    for held in locations.FILES["mnist"]:
         plain = folder / held.path
         plain.with_name(plain.name + ".gz").write_bytes(gzip.compress(plain.read_bytes(), 1))
         plain.unlink()
     np.testing.assert_array_equal(datasets.mnist(folder).data, IMAGES.reshape(7, 784).T)
-    (folder / f"{files.FILES['mnist'][0].path}.gz").write_bytes(b"not gzipped")
+    (folder / f"{locations.FILES['mnist'][0].path}.gz").write_bytes(b"not gzipped")
     with pytest.raises(ProblemError, match="cannot be read"):
         datasets.mnist(folder)
 
@@ -139,7 +140,7 @@ def test_what_is_no_cifar_and_no_matlab_file(tmp_path):
 
 def test_a_missing_file_says_which_from_where_and_into_which_folder(tmp_path):
     with pytest.raises(ProblemError) as told:
-        files.find("mnist", tmp_path, fetch=False)
+        locations.find("mnist", tmp_path, fetch=False)
     for part in (
         "train-images-idx3-ubyte must be there",
         "get it from https://",
@@ -156,11 +157,11 @@ def test_a_missing_file_says_which_from_where_and_into_which_folder(tmp_path):
 
 def test_the_folder_is_the_one_given_then_the_variable_then_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("DESTINY_DATA", str(tmp_path / "variable"))
-    assert files.home("given") == Path("given")
-    assert files.home() == tmp_path / "variable"
+    assert locations.home("given") == Path("given")
+    assert locations.home() == tmp_path / "variable"
     monkeypatch.delenv("DESTINY_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert files.home() == tmp_path / "destiny"
+    assert locations.home() == tmp_path / "destiny"
 
 
 @pytest.fixture
@@ -191,19 +192,19 @@ def test_what_is_missing_is_fetched_and_checked(server, tmp_path, monkeypatch):
     zipped = gzip.compress(idx(IMAGES))
     (root / "c.tar.gz").write_bytes(archive.getvalue())
     (root / "images.gz").write_bytes(zipped)
-    inside = files.Remote(url + "c.tar.gz", md5(archive.getvalue()))
+    inside = locations.Remote(url + "c.tar.gz", md5(archive.getvalue()))
     home = tmp_path / "home"
-    packed = files.File("cifar-100-binary/train.bin", md5(CIFAR.tobytes()), inside)
-    monkeypatch.setattr(files, "FILES", {"cifar100": (packed,)})
+    packed = locations.File("cifar-100-binary/train.bin", md5(CIFAR.tobytes()), inside)
+    monkeypatch.setattr(locations, "FILES", {"cifar100": (packed,)})
     np.testing.assert_array_equal(datasets.cifar100(home).data, CIFAR[:, 2:].T)
     assert [p.name for p in home.iterdir()] == ["cifar-100-binary"]  # the archive is gone
 
-    single = files.File("images", md5(idx(IMAGES)), files.Remote(url + "images.gz", md5(zipped)))
-    assert files.download(single, home).name == "images.gz"
-    other = files.File("images", "0", files.Remote(url + "images.gz", "1" * 32))
+    single = locations.File("images", md5(idx(IMAGES)), locations.Remote(url + "images.gz", md5(zipped)))
+    assert locations.download(single, home).name == "images.gz"
+    other = locations.File("images", "0", locations.Remote(url + "images.gz", "1" * 32))
     (home / "images.gz").unlink()
     with pytest.raises(ProblemError, match=r"could not be fetched \(ValueError\)"):
-        files.download(other, home)
+        locations.download(other, home)
     assert not (home / "images.gz").exists()
 
 
@@ -216,7 +217,7 @@ def test_without_pooch_the_extra_is_named(tmp_path, monkeypatch):
 def test_an_experiment_file_may_name_a_data_set(folder):
     network = {"kind": "ring"}
     tables = {"problem": {"kind": "sdl", "dataset": "mnist", "p": 2, "agents": 3}, "network": network}
-    asked = experiment.make(tables, Path(), "here", home=folder)
+    asked = file.make(tables, Path(), "here", home=folder)
     assert asked.problem.shape == (784, 2)
     X = np.eye(784)[:, :2]
     whole = destiny.problems.SDL([IMAGES.reshape(7, 784).T], 2)
@@ -225,12 +226,12 @@ def test_an_experiment_file_may_name_a_data_set(folder):
 
     classes = {"problem": {"kind": "olsr", "dataset": "digits", "agents": 4, "p": 9}, "network": network}
     with pytest.raises(SettingsError, match="p is 9 but digits has 10 classes"):
-        experiment.make(classes, Path(), "here")
+        file.make(classes, Path(), "here")
     del classes["problem"]["p"]
-    assert experiment.make(classes, Path(), "here").problem.shape == (64, 10)
+    assert file.make(classes, Path(), "here").problem.shape == (64, 10)
     classes["problem"]["dataset"] = "iris"
     with pytest.raises(ProblemError, match=r"data sets are .*digits; found 'iris'"):
-        experiment.make(classes, Path(), "here")
+        file.make(classes, Path(), "here")
     classes["problem"]["data"] = "A.npy"
     with pytest.raises(SettingsError, match="one of the three"):
-        experiment.make(classes, Path(), "here")
+        file.make(classes, Path(), "here")

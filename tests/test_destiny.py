@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import metrics, stiefel
-from destiny.steps import BB, Constant, PlainBB
+from destiny.algorithms.blocks.step_sizes import BB, Constant, PlainBB
+from destiny.geometry import stiefel
+from destiny.run import metrics
+from destiny.storage import checkpoint
 from tests.conftest import KINDS, agents_of, small_problem
 
 
@@ -213,7 +215,7 @@ def test_states_and_settings_are_frozen_and_steps_are_pure():
         state.X = None
     with pytest.raises(dataclasses.FrozenInstanceError):
         destiny.Destiny().beta = 1.0
-    arrays = destiny.checkpoint.flatten(state)
+    arrays = checkpoint.flatten(state)
     before = {name: array.copy() for name, array in arrays.items()}
     agents = agents_of(problem, network)
     once, twice = (destiny.Destiny().step(state, agents) for _ in range(2))
@@ -224,7 +226,7 @@ def test_states_and_settings_are_frozen_and_steps_are_pure():
 
 def test_axis_zero_of_every_array_is_the_agents():
     state = run(small_problem("sdl"), destiny.networks.ring(6), destiny.Destiny(), 2)
-    assert {len(array) for array in destiny.checkpoint.flatten(state).values()} == {6}
+    assert {len(array) for array in checkpoint.flatten(state).values()} == {6}
 
 
 @pytest.mark.parametrize("fraction", [0.7, 0.9])

@@ -9,12 +9,12 @@ import pytest
 import destiny
 from destiny import cli, networks, problems
 from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum
-from destiny.diagnosis import landscape, mixing, theory
+from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
+from destiny.diagnosis import landscape, network_options, theory
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.prediction import Case, predict
 from destiny.diagnosis.simulation import agreement, descent, heavy_ball
-from destiny.steps import Constant, PlainBB
-from destiny.stiefel import norm, random_point, tangent, transpose
+from destiny.geometry.stiefel import norm, random_point, tangent, transpose
 
 
 def pca(agents, n=20, p=2, xi=0.8, seed=1, **options):
@@ -25,7 +25,7 @@ def case(problem, network, tolerance=1e-8):
     X = random_point(*problem.shape)
     ground = landscape.survey(problem, X)
     seen = Differences(problem.host(range(problem.agents)), problem.agents, X, ground.X)
-    return Case(ground, seen, mixing.Mixing.of(network), tolerance)
+    return Case(ground, seen, network_options.Mixing.of(network), tolerance)
 
 
 def texts(found, level):
@@ -217,15 +217,17 @@ def test_disagreement_dies_out_as_simulated():
 
 def test_lambda_of_changing_networks():
     ring = networks.ring(8)
-    assert mixing.expected(networks.periodic([ring, ring])) == pytest.approx(ring.lambda_)
-    some, more = (mixing.expected(networks.link_loss(networks.complete(8), prob=p)) for p in (0.2, 0.6))
+    assert network_options.expected(networks.periodic([ring, ring])) == pytest.approx(ring.lambda_)
+    some, more = (
+        network_options.expected(networks.link_loss(networks.complete(8), prob=p)) for p in (0.2, 0.6)
+    )
     assert 0 < some < more < 1
 
 
 def test_two_more_links_mix_as_promised_and_help_as_predicted():
     network, problem = networks.ring(16), pca(16)
     found = destiny.diagnose(problem, network)
-    added, other = mixing.linked(network, 2)
+    added, other = network_options.linked(network, 2)
     assert len(other.edges) == len(network.edges) + len(added)
     assert other.lambda_ == pytest.approx(np.abs(np.linalg.eigvalsh(other.W.toarray() - 1 / 16)).max())
     (advice,) = (a for a in found.advice if a.text.startswith("links"))
@@ -237,7 +239,7 @@ def test_two_more_links_mix_as_promised_and_help_as_predicted():
 def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help():
     """best-constant weights on a star: lambda 0.8 instead of 0.89, but by eigenvalues down to -0.8."""
     network, problem = networks.star(9), pca(9)
-    other = mixing.reweighted(network)["best-constant"]
+    other = network_options.reweighted(network)["best-constant"]
     assert other.lambda_ < network.lambda_ - 0.05
     predicted = [predict(Destiny(), case(problem, n)).rounds for n in (network, other)]
     measured = [destiny.solve(problem, n, Destiny(), every=5).rounds for n in (network, other)]
@@ -256,9 +258,12 @@ def test_better_weights_are_advised_where_they_help():
 
 
 def test_weak_points_are_those_whose_loss_disconnects():
-    assert mixing.weak_points(networks.star(5)) == {"agents": [0], "links": [(0, i) for i in range(1, 5)]}
-    assert mixing.weak_points(networks.ring(5)) == {"agents": [], "links": []}
-    assert mixing.linked(networks.complete(5), 2) is None
+    assert network_options.weak_points(networks.star(5)) == {
+        "agents": [0],
+        "links": [(0, i) for i in range(1, 5)],
+    }
+    assert network_options.weak_points(networks.ring(5)) == {"agents": [], "links": []}
+    assert network_options.linked(networks.complete(5), 2) is None
 
 
 # --------------------------------------------------------------------------------------------------- theory
@@ -309,6 +314,27 @@ def test_what_is_odd_about_the_data_is_told():
     assert "1 of 6 agents hold nothing (agent 1)" in told
     assert "if one of 1 agents (0) or 5 links fails" in told
     assert any("divide each by its standard deviation" in a.text for a in found.advice)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_a_feature_in_other_units_at_one_agent_is_named(center):
+    """After centring everybody's numbers are large: the gradients do not show who is to blame."""
+    silos = list(np.random.default_rng(0).standard_normal((3, 4, 30)) + 9)
+    for A in silos:
+        A[0] = 0
+    silos[2][1] *= 1000
+    problem = problems.PCA(silos, 2)
+    found = destiny.diagnose(problems.centred(problem) if center else problem, networks.complete(3))
+    (told,) = [text for text in texts(found, "look") if "units the same" in text]
+    assert told.startswith("agents: feature 1 is 1e+03 times as large at agent 2 as at agent ")
+
+
+def test_a_constant_column_does_not_differ_in_scale():
+    table = np.random.default_rng(0).standard_normal((4, 90))
+    table[1] = 5.1
+    problem = problems.centred(problems.pca.from_data(table, 2, agents=3), standardise=True)
+    found = destiny.diagnose(problem, networks.complete(3))
+    assert not any("different scales" in text for text in texts(found, "look"))
 
 
 def test_an_agent_steeper_than_all_others_is_named():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from destiny import stiefel
-from destiny.directions import ANY_F, DIRECTIONS
-from destiny.steps import steepest
+from destiny.algorithms.blocks.step_sizes import steepest
+from destiny.geometry import stiefel
+from destiny.geometry.directions import ANY_F, DIRECTIONS
 from tests.conftest import KINDS, small_problem
 
 

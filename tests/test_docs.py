@@ -9,7 +9,7 @@ import pytest
 from tests import doc_blocks
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 OPTIONAL = ("torch",)  # too large to ask for in every environment
 COMMAND = re.compile(r"^\$? *(import|from|pip|mpiexec|srun|make|python|destiny [a-z]+) \S", re.MULTILINE)
 
@@ -56,12 +56,12 @@ def test_what_is_not_run_says_why_or_is_no_code(page):
 def test_the_file_of_the_documentation_is_accepted(tmp_path):
     import numpy as np
 
-    from destiny import experiment
+    from destiny.experiments import file
 
     (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/experiment-files.md").read_text(), re.DOTALL)
     (tmp_path / "experiment.toml").write_text(text)
     np.save(tmp_path / "A.npy", np.random.default_rng(0).standard_normal((30, 320)))
-    asked = experiment.read(tmp_path / "experiment.toml")
+    asked = file.read(tmp_path / "experiment.toml")
     assert (asked.problem.shape, asked.problem.agents, list(asked.algorithms)) == ((30, 10), 32, ["DESTINY"])
 
 
@@ -111,7 +111,8 @@ def test_the_gallery_has_every_example_and_its_picture():
     assert page.read_text() == gallery.page(), "run python docs/gallery.py"
     for example in (ROOT / "examples").glob("*.py"):
         assert f"examples/{example.name}" in page.read_text()
-        assert gallery.draws(example) == (gallery.THUMBNAILS / f"{example.stem}.png").exists(), example.name
+        assert f"]({gallery.picture(example)})" in page.read_text(), example.name
+        assert (ROOT / "docs" / gallery.picture(example)).exists(), example.name
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").rglob("*.png")), ids=lambda p: p.name)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.checkpoint import flatten
 from destiny.engines import Local
 from destiny.errors import SettingsError
+from destiny.storage.checkpoint import flatten
 from tests.conftest import KINDS, agents_of, small_problem
 
 
@@ -118,7 +118,7 @@ def test_threads_are_checked(threads):
 
 
 def test_lambda_felt_by_the_agents_is_near_the_true_one():
-    from destiny.gossip import survey
+    from destiny.algorithms.blocks.gossip import survey
 
     for network in (
         destiny.networks.star(16), destiny.networks.erdos_renyi(16, prob=0.5, seed=0),

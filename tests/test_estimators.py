@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from destiny.estimators import DecentralizedPCA, OrthogonalRegression, SparseDictionary
-from destiny.estimators.averaging import Averages
+from destiny.estimators.moments import Averages
 
 SHARED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_",
           "noise_variance_", "n_components_", "n_samples_", "n_features_in_")  # fmt: skip
@@ -302,6 +303,21 @@ def test_a_variance_beyond_the_tolerance_is_not_called_converged():
     assert whole.converged_
     known = PCA(svd_solver="full").fit(table)
     np.testing.assert_allclose(np.abs(whole.components_[1] @ known.components_[1]), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("components", [2, None])
+def test_a_variance_hidden_by_rounding_is_not_called_converged(components):
+    """Cells per litre beside an age; but data of low rank have nothing to hide."""
+    rng = np.random.default_rng(4)
+    table = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4))
+    with pytest.warns(
+        ConvergenceWarning, match="which rounding hides, and columns have very different scales"
+    ):
+        assert not DecentralizedPCA(components, random_state=0).fit(table * [1, 1, 1e9, 1]).converged_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flat = np.column_stack([table[:, 0], table[:, :1] @ [[2.0, 0.5]], np.full(60, 7.3)])
+        assert DecentralizedPCA(components, random_state=0).fit(flat).converged_
 
 
 @pytest.mark.parametrize("factor", [1e-60, 1e30])

@@ -9,6 +9,7 @@ EXAMPLES = {
     "procrustes_over_silos": [],
     "matrix_completion": [],
     "robust_pca": [],
+    "pca_three_files": ["sklearn"],
     "ica_contrast": ["jax"],
     "orthogonal_layer": ["torch", "sklearn"],
 }

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.algorithms.scheme import even
-from destiny.gossip import chebyshev, contraction, fast_mix, rounds_for
-from destiny.steps import Constant, Lipschitz, Pace
+from destiny.algorithms.blocks.gossip import chebyshev, contraction, fast_mix, rounds_for
+from destiny.algorithms.blocks.scheme import even
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Pace
 from tests.conftest import agents_of, small_problem
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from destiny import lagrangian, stiefel
-from destiny.directions import DIRECTIONS
+from destiny.geometry import lagrangian, stiefel
+from destiny.geometry.directions import DIRECTIONS
 from tests.conftest import KINDS, small_problem
 
 

@@ -1,58 +1,114 @@
 """The laws of ARCHITECTURE.md that are not a property of one part alone."""
 
 import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "destiny"
 
-# What each part may import from the package; everything may import types, errors and stiefel.
-FORBIDDEN = {
-    "algorithms": {"engines", "problems", "networks", "metrics", "run", "drive", "stopping", "cli", "agents"},
-    "problems": {"engines", "networks", "algorithms", "run", "drive", "metrics", "stopping", "agents"},
-    "networks": {"engines", "problems", "algorithms", "run", "drive", "metrics", "stopping", "agents"},
-    "engines": {"algorithms", "problems", "networks", "run", "drive", "metrics", "stopping", "agents"},
-    "metrics.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
-    "steps.py": {"engines", "algorithms", "problems", "networks", "run", "drive", "metrics"},
-    "gossip.py": {"engines", "algorithms", "problems", "networks", "run", "drive", "metrics"},
-    "plots.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
-    "output.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
-    "facts.py": {"engines", "algorithms", "problems", "networks", "run", "drive"},
-    "report": {
-        "engines",
-        "algorithms",
-        "problems",
-        "networks",
-        "run",
-        "drive",
-        "agents",
-        "metrics",
-        "stopping",
-    },
-    "types.py": {"errors", "engines", "algorithms", "problems", "networks", "run", "stiefel"},
+BASIS = {"errors", "protocols"}
+
+# What the files of each room may import from the package beside their own room; nothing else is allowed.
+MAY_IMPORT = {
+    "errors": set(),
+    "protocols": set(),
+    "geometry": BASIS,
+    "storage": BASIS,
+    "problems": BASIS | {"geometry"},
+    "networks": BASIS,
+    "datasets": {"errors"},
+    "algorithms": BASIS | {"geometry"},
+    "engines": BASIS | {"storage"},
+    "run": BASIS | {"geometry", "storage", "problems", "algorithms", "engines"},
+    "experiments": BASIS | {"problems", "networks", "datasets", "algorithms", "engines", "run"},
+    "estimators": BASIS | {"geometry", "problems", "networks", "engines", "run"},
+    "agents": BASIS | {"geometry", "storage", "problems", "networks", "engines", "run", "experiments"},
+    "diagnosis": BASIS | {"geometry", "problems", "networks", "algorithms", "run", "experiments"},
+    "report": BASIS | {"storage", "run", "experiments"},
+    "cli": {"errors", "networks", "engines", "run", "experiments", "agents", "diagnosis", "report"},
 }
+FACE = {"__init__", "__main__", "_version"}
 
 
-def imported(path: Path) -> set[str]:
-    """First-level names of the package a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "destiny":
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("destiny."):
-            found.add(node.module.split(".")[1])
+def imports(path: Path) -> set[str]:
+    """Modules a file imports when it runs, lazily too, as names below ``destiny``; "" is the package."""
+    names = set()
+    for node in _nodes(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.level == 0
+            and (node.module or "").split(".")[0] == "destiny"
+        ):
+            for alias in node.names:
+                dotted = f"{node.module}.{alias.name}"
+                while not _file(dotted):
+                    dotted = dotted.rpartition(".")[0]
+                names.add(dotted.removeprefix("destiny").removeprefix("."))
         elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("destiny.")}
-    return found
+            names |= {
+                a.name.removeprefix("destiny").removeprefix(".")
+                for a in node.names
+                if a.name.split(".")[0] == "destiny"
+            }
+    return names
 
 
-@pytest.mark.parametrize("part", FORBIDDEN)
-def test_data_move_to_the_right_only(part):
-    paths = sorted((SOURCE / part).glob("*.py")) if (SOURCE / part).is_dir() else [SOURCE / part]
-    assert paths
-    for path in paths:
-        assert not imported(path) & FORBIDDEN[part], path.name
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node, but for what only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        yield from _nodes(node)
+
+
+def _file(dotted: str) -> bool:
+    path = SOURCE.parent / Path(*dotted.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def rooms() -> dict[str, list[Path]]:
+    paths: dict[str, list[Path]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        paths.setdefault(path.relative_to(SOURCE).with_suffix("").parts[0], []).append(path)
+    return paths
+
+
+def test_every_room_has_a_law():
+    assert rooms().keys() - FACE == MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_what_its_law_allows_and_nothing_else(room):
+    for path in rooms()[room]:
+        used = {name.split(".")[0] for name in imports(path)} - {room, "_version"}
+        assert used <= MAY_IMPORT[room], path.relative_to(SOURCE)
+
+
+def test_no_import_cycle_lazy_imports_included():
+    graph = {}
+    for path in SOURCE.rglob("*.py"):
+        name = (
+            ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+            .removesuffix("__init__")
+            .removesuffix(".")
+        )
+        graph[name] = imports(path) - {name}
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_no_module_imports_the_package_itself():
+    """A module imports modules: a name of `destiny/__init__.py`, such as the version, makes a cycle."""
+    modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir()}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert all(alias.name != "destiny" for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom) and node.module == "destiny":
+                assert {alias.name for alias in node.names} <= modules, path
 
 
 def test_no_pickle_anywhere():
@@ -73,7 +129,7 @@ def test_the_type_checker_refuses_an_algorithm_that_looks_at_the_whole_network(t
     from mypy import api
 
     (tmp_path / "peek.py").write_text(
-        "from destiny.types import Agents, Array\n\n\n"
+        "from destiny.protocols import Agents, Array\n\n\n"
         "def step(X: Array, agents: Agents) -> Array:\n"
         "    return agents.mean(X)\n"
     )

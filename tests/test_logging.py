@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import destiny
-from destiny.agents.journal import Journal
+from destiny.agents.event_log import Journal
 from tests.conftest import small_problem
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import experiment, stiefel
 from destiny.algorithms import KINDS, METHODS, DeEPCA
-from destiny.checkpoint import flatten
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz
 from destiny.engines import Local
-from destiny.steps import Constant, Lipschitz
+from destiny.experiments import file as experiment
+from destiny.geometry import stiefel
+from destiny.storage.checkpoint import flatten
 from tests.conftest import agents_of, small_problem
 from tests.test_destiny import problem_of, run, silos_of
 
@@ -43,7 +44,7 @@ def literal(method, eta=0.05):
 
 
 class Spy:
-    """Agents that offer what `destiny.types.Agents` does, nothing else, and remember what was asked for."""
+    """Offers what `destiny.protocols.Agents` does, nothing else, and remembers what was asked for."""
 
     def __init__(self, agents):
         self._agents, self.asked = agents, set()
@@ -64,7 +65,7 @@ def test_settings_and_states_are_frozen_and_a_step_is_pure(method):
     with pytest.raises(dataclasses.FrozenInstanceError):
         algorithm.kind = "other"
     assert hash(algorithm) == hash(method())
-    algorithm = destiny.run.chosen(algorithm, problem, network)
+    algorithm = destiny.run.solve.chosen(algorithm, problem, network)
     before = {name: array.copy() for name, array in flatten(state).items()}
     once, twice = (flatten(algorithm.step(state, agents_of(problem, network))) for _ in range(2))
     assert all((array == before[name]).all() for name, array in flatten(state).items())

@@ -9,7 +9,7 @@ import destiny
 from benchmarks import rounds as benchmark
 from destiny import DestinyMomentum, networks
 from destiny.algorithms import momentum
-from destiny.gossip import FLOOR, contraction, fitting, single
+from destiny.algorithms.blocks.gossip import FLOOR, contraction, fitting, single
 from tests.conftest import agents_of, small_problem
 from tests.test_destiny import problem_of, run, silos_of
 
@@ -427,3 +427,11 @@ def test_the_benchmark_is_resumable(tmp_path, monkeypatch, capsys):
     assert sorted(made) == [0] * len(benchmark.METHODS) + [1] * len(benchmark.METHODS)
     assert "| tiny |" in capsys.readouterr().out
     assert dataclasses.is_dataclass(DestinyMomentum)
+
+
+def test_no_curvature_is_not_a_matter_of_scale():
+    flat = destiny.problems.custom.problem(
+        lambda X, a: a * 0.0, lambda X, a: 0 * X, data=[1.0, 2.0], shape=(4, 2)
+    )
+    result = destiny.solve(flat, networks.complete(2))
+    assert [note.partition(":")[0] for note in result.notes] == ["the start is stationary already"]

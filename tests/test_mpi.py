@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import output
+from destiny.experiments import result_folder
 from tests import mpi_cases
 from tests.mpi_launcher import MPICH, OPEN_MPI, need, need_hosts
 
@@ -130,7 +130,7 @@ def test_data_stay_where_they_are(two_places):
         for step in (60, 80)
         for name in ("run", *(f"agent-{i:06d}" for i in range(6)))
     }
-    assert written == sets | {*output.FILES, "destiny/history.csv", "destiny/solution.npz"}
+    assert written == sets | {*result_folder.FILES, "destiny/history.csv", "destiny/solution.npz"}
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import checkpoint
-from destiny.checkpoint import Saved
-from destiny.engines import chosen, mpi_launch, placement
-from destiny.engines.agreement import plain
-from destiny.engines.mpi_exchange import Plan, _runs
+from destiny.engines import chosen, placement
+from destiny.engines.ranks import launch
+from destiny.engines.ranks.exchange import Plan, _runs
+from destiny.engines.same_settings import plain
+from destiny.storage import checkpoint
+from destiny.storage.checkpoint import Saved
 
 
 @pytest.mark.parametrize(("agents", "ranks"), [(1, 1), (7, 3), (32, 5), (12, 12)])
@@ -80,7 +81,7 @@ def test_what_one_rank_sends_another_expects_and_together_they_mix(name, ranks):
 def test_runs_cover_all_agents_and_no_message_is_too_long(monkeypatch):
     agents = np.array([0, 1, 2, 3, 4, 7, 8, 11])
     assert [run.tolist() for run in _runs(agents, 5)] == [[0, 1, 2, 3, 4], [7, 8], [11]]
-    monkeypatch.setattr("destiny.engines.mpi_exchange.LARGEST", 10)
+    monkeypatch.setattr("destiny.engines.ranks.exchange.LARGEST", 10)
     assert [run.tolist() for run in _runs(agents, 5)] == [[0, 1], [2, 3], [4], [7, 8], [11]]
     assert all(len(run) == 1 for run in _runs(agents, 100))
 
@@ -167,7 +168,7 @@ def test_a_damaged_or_missing_agent_s_file_leads_to_the_set_before(tmp_path):
 
 @pytest.fixture
 def clean(monkeypatch):
-    for name in mpi_launch.LAUNCHERS:
+    for name in launch.LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -223,21 +224,22 @@ def library(size, name="MPICH Version: 5.0", started=False):
 def test_a_launcher_and_a_library_that_do_not_fit_are_told_apart(clean, told, found, right):
     for name, value in told.items():
         clean.setenv(name, value)
-    clean.setattr(mpi_launch, "_library", lambda: found)
+    clean.setattr(launch, "_library", lambda: found)
     if right:
-        assert mpi_launch.load() is found
+        assert launch.load() is found
     else:
         with pytest.raises(destiny.SettingsError, match="launcher and library belong to different MPIs"):
-            mpi_launch.load()
+            launch.load()
 
 
 def test_without_mpi4py_the_extra_is_named(clean):
-    clean.setattr(mpi_launch.importlib.util, "find_spec", lambda name: None)
+    clean.setattr(launch.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(destiny.MissingExtraError, match=r"pip install 'destiny-stiefel\[mpi\]' mpich"):
         destiny.engines.mpi()
 
 
 @pytest.mark.parametrize("deadline", [-1, "soon", float("nan"), True])
 def test_a_deadline_must_be_a_number_of_seconds(deadline):
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed here")
     with pytest.raises(destiny.SettingsError, match="deadline must be a number of seconds >= 0"):
         destiny.engines.mpi(deadline=deadline)

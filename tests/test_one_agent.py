@@ -10,15 +10,15 @@ import pytest
 from scipy.optimize import minimize
 
 import destiny
-from destiny import metrics
 from destiny.algorithms import PCAL, PLAM, ExPen, Landing, PenCF, Pymanopt, WenYin
+from destiny.algorithms.blocks.step_sizes import Alternating, Constant
 from destiny.algorithms.landing import safe_step
 from destiny.algorithms.wen_yin import curve
-from destiny.directions import DIRECTIONS
 from destiny.errors import MissingExtraError, SettingsError
+from destiny.geometry.directions import DIRECTIONS
+from destiny.geometry.stiefel import polar, random_point, subspace_distance, violation
 from destiny.problems import pooled
-from destiny.steps import Alternating, Constant
-from destiny.stiefel import polar, random_point, subspace_distance, violation
+from destiny.run import metrics
 from tests.conftest import KINDS, agents_of, small_problem
 
 NETWORK = destiny.networks.complete(1)

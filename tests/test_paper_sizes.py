@@ -4,7 +4,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
-from destiny.steps import PlainBB
+from destiny.algorithms.blocks.step_sizes import PlainBB
 
 
 @pytest.mark.parametrize(

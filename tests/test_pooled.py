@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from destiny.problems import OLSR, PCA, SDL, pooled
-from destiny.problems.pooled import Mean
+from destiny.problems.pooling import Mean
 from destiny.problems.quadratic import Grams
 from destiny.problems.sums import HostedTotal
 

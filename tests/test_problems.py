@@ -12,7 +12,7 @@ import scipy.optimize
 
 from destiny.errors import ProblemError
 from destiny.problems import OLSR, PCA, SDL, Separable, check_gradient, olsr, pca, sdl
-from destiny.problems.silos import deal
+from destiny.problems.data.partition import deal
 
 SEEDS = range(3)
 LAYOUTS = {
@@ -316,7 +316,7 @@ def test_one_hot():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a few samples, so that little data have many of them."""
-    monkeypatch.setattr("destiny.problems.streams.BLOCK", 1024)
+    monkeypatch.setattr("destiny.problems.fourth_power.BLOCK", 1024)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import cli, output, plots
+from destiny import cli
 from destiny.errors import DestinyError
-from destiny.history import COLUMNS, History
-from destiny.report import atoms, curves, page, report, words
-from destiny.report.figures import Panel, open_folder
-from destiny.report.folder import Results, Run
+from destiny.experiments import result_folder
+from destiny.report import report
+from destiny.report.charts import atoms, curves
+from destiny.report.html import page, wording
+from destiny.report.sources.folder import Results, Run
+from destiny.report.sources.results import Panel, open_folder
+from destiny.run import plots
+from destiny.run.history import COLUMNS, History
 from tests import report_folders as folders
 
 NEW = ("network.json", "about.json", "extras.json")
@@ -108,7 +112,7 @@ def test_networks_that_change_or_tell_little_are_described_too(tmp_path):
     for name, network, changing in (
         ("loss", destiny.networks.link_loss(base, 0.2), True), ("turns", turns, True), ("bare", Bare(), True)
     ):  # fmt: skip
-        output.describe(tmp_path / name, problem, network, {})
+        result_folder.describe(tmp_path / name, problem, network, {})
         facts = json.loads((tmp_path / name / "network.json").read_text())
         links = {tuple(link) for link in facts["links"]}
         assert links >= {(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)}
@@ -146,7 +150,7 @@ def test_the_class_map_is_the_plane_in_which_projections_spread_most(made):
 
 def test_nothing_of_the_data_is_written_where_they_are_others(tmp_path):
     problem = destiny.problems.pca.synthetic(n=6, m=30, p=1, xi=0.5, agents=5)
-    output.describe(tmp_path, problem, destiny.networks.ring(5), {}, data=False)
+    result_folder.describe(tmp_path, problem, destiny.networks.ring(5), {}, data=False)
     assert json.loads((tmp_path / "extras.json").read_text()) == {"kind": "pca"}
 
 
@@ -211,14 +215,14 @@ def test_figures_are_told_in_words():
     quick, slow = history([0, 10, 20], [1, 1e-3, 1e-9]), history([0, 10, 30], [1, 0.5, 0.4])
     for each in (quick, slow):
         each.rows = [(*row[:6], row[5], row[5]) for row in each.rows]  # all three measures alike
-    told = words.convergence(panel_of({"quick": quick, "slow": slow}))
+    told = wording.convergence(panel_of({"quick": quick, "slow": slow}))
     assert told == "quick reaches 10⁻⁸ after 20 rounds; slow does not reach 10⁻²."
-    told = words.convergence(panel_of({"quick": quick}, {"quick": quick}))
+    told = wording.convergence(panel_of({"quick": quick}, {"quick": quick}))
     assert told == "quick reaches 10⁻⁸ after 20 rounds (median of 2 seeds)."
-    assert words.spread(np.array([3.0, np.inf, 5.0])) == "5 (3 to 5); not reached with 1 of 3 seeds"
-    assert words.spread(np.array([np.inf, 3.0])) == "not reached with 1 of 2 seeds, else 3"
-    assert words.spread(np.array([np.inf])) == "not reached"
-    assert words.spread(np.array([1.0, 9.0, 2.0])) == "2 (1 to 9)"
+    assert wording.spread(np.array([3.0, np.inf, 5.0])) == "5 (3 to 5); not reached with 1 of 3 seeds"
+    assert wording.spread(np.array([np.inf, 3.0])) == "not reached with 1 of 2 seeds, else 3"
+    assert wording.spread(np.array([np.inf])) == "not reached"
+    assert wording.spread(np.array([1.0, 9.0, 2.0])) == "2 (1 to 9)"
 
 
 @pytest.mark.parametrize(
@@ -227,13 +231,13 @@ def test_figures_are_told_in_words():
         (3.1e-9, "3.1 \u00d7 10⁻⁹"),
         (0, "0"),
         (0.25, "0.25"),
-        (None, words.NONE),
-        (np.nan, words.NONE),
-        ("x", words.NONE),
+        (None, wording.NONE),
+        (np.nan, wording.NONE),
+        ("x", wording.NONE),
     ],
 )
 def test_numbers_are_told_in_words(value, told):
-    assert words.scientific(value).replace("\u202f", " ") == told
+    assert wording.scientific(value).replace("\u202f", " ") == told
 
 
 # ------------------------------------------------------------------------------------------ the page
@@ -526,7 +530,7 @@ def test_a_run_leaves_what_its_report_needs(tmp_path, monkeypatch):
         "[network]\nkind = 'ring'\n[[algorithm]]\nkind = 'destiny'\nlabel = 'D'\n[stop]\nrounds = 30\n"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "convergence", lambda histories, path: path.write_bytes(b""))
+        patch.setattr(result_folder, "convergence", lambda histories, path: path.write_bytes(b""))
         assert command(patch, "run", tmp_path / "e.toml", "--out", tmp_path / "out") == 0
     text = see(tmp_path / "out").text
     for said in ("ring", "Spectrum", "PCA with 2 components", "Settings of the experiment", "one process"):

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from destiny.history import History
 from destiny.report import report
+from destiny.run.history import History
 from tests import chromium
 from tests import report_folders as folders
 from tests.test_report import EVIL, poison

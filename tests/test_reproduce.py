@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import claims, cli, experiment, figures, reproduce
+from destiny import cli
 from destiny.errors import SettingsError
-from destiny.history import COLUMNS, UNCOUNTED, History
+from destiny.experiments import file as experiment
+from destiny.experiments.paper import claims, figures, reproduce
+from destiny.run.history import COLUMNS, UNCOUNTED, History
 
 
 def history(stationarity, consensus=None, every=10):
@@ -255,16 +257,16 @@ def command(words):
 )
 def test_what_cannot_be_run_is_said_before_anything_is_written(words, told, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("destiny.datasets.files.download", no_network)
+    monkeypatch.setattr("destiny.datasets.locations.download", no_network)
     assert command(["reproduce", *words, "--out", "out"]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def no_network(file, place):
-    from destiny.datasets import files
+    from destiny.datasets import locations
 
-    raise destiny.ProblemError(files.missing(file, place))
+    raise destiny.ProblemError(locations.missing(file, place))
 
 
 @pytest.mark.parametrize("content", ["garbage\n1\n", "step,round\n1\n", "step\nx\n", "", None])
@@ -281,13 +283,13 @@ def test_a_damaged_file_is_named_with_what_to_do(folder, tmp_path, content, caps
 
 
 def test_what_is_done_needs_no_data_to_be_judged_again(folder, monkeypatch):
-    monkeypatch.setattr("destiny.datasets.files.FILES", {"digits": ()})
-    monkeypatch.setattr("destiny.datasets.files.find", None)
+    monkeypatch.setattr("destiny.datasets.locations.FILES", {"digits": ()})
+    monkeypatch.setattr("destiny.datasets.locations.find", None)
     assert reproduce.reproduce(["figure5"], folder, seeds=1, small=True, progress=False)
 
 
 def test_a_report_shows_the_seeds_the_claims_speak_of(folder, tmp_path):
-    from destiny.report.figures import read_figure
+    from destiny.report.sources.results import read_figure
 
     shutil.copytree(folder / "figure5", tmp_path / "figure5")
     shutil.copytree(tmp_path / "figure5/mnist/seed-0", tmp_path / "figure5/mnist/seed-1")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import checkpoint, stiefel
-from destiny.checkpoint import flatten
+from destiny.geometry import stiefel
+from destiny.storage import checkpoint
+from destiny.storage.checkpoint import flatten
 from tests.conftest import small_problem
 
 
@@ -237,7 +238,7 @@ def pca_silos(problem):
 
 
 def test_merit_function_decreases_for_small_steps(problem, network):
-    from destiny import metrics
+    from destiny.run import metrics
 
     merits = []
     for moment in destiny.iterate(problem, network, destiny.Destiny(0.5, destiny.steps.Constant(0.02))):

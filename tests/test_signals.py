@@ -10,7 +10,7 @@ import pytest
 from conftest import small_problem
 
 import destiny
-from destiny import checkpoint
+from destiny.storage import checkpoint
 
 
 @dataclass(frozen=True)

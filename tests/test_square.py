@@ -9,11 +9,11 @@ import pytest
 from conftest import procrustes, small_problem
 
 import destiny
-from destiny import square
-from destiny.agents import answer
-from destiny.checkpoint import found
-from destiny.engines.base import HostedAgents
+from destiny.agents import outcome
+from destiny.engines.hosted import HostedAgents
 from destiny.problems import PCA, SDL
+from destiny.run import square
+from destiny.storage.checkpoint import found
 
 RING = destiny.networks.ring(3)
 FIXED = "the sign of det X cannot change"
@@ -61,7 +61,7 @@ def test_a_start_of_ones_own_is_kept_and_the_note_names_its_half():
 class Counted:
     """A problem that counts how often it is hosted: once for every run."""
 
-    problem: destiny.types.Problem
+    problem: destiny.protocols.Problem
     runs: list
 
     shape = property(lambda self: self.problem.shape)
@@ -171,10 +171,10 @@ def test_an_agent_by_itself_says_which_half_was_tried(kind):
     olsr, best = procrustes(3)
     problem = olsr if kind == "olsr" else PCA([np.eye(4)] * 3, 4)
     agent = HostedAgents([1], problem.host([1]), RING, None)
-    notes = answer.remarks(agent, best)
+    notes = outcome.remarks(agent, best)
     assert len(notes) == (kind == "olsr")
     assert all("det X is -1 here; the other half needs a run of its own" in note for note in notes)
-    assert answer.remarks(agent, best[:, :2]) == []
+    assert outcome.remarks(agent, best[:, :2]) == []
 
 
 def test_a_gradient_of_the_wrong_sign_is_noticed():

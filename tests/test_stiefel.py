@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from destiny import stiefel
 from destiny.errors import ProblemError
+from destiny.geometry import stiefel
 
 
 def test_polar_is_the_nearest_point(rng):

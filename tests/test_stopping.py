@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny import stopping
-from destiny.engines.local import LocalTeam
-from destiny.metrics import Measures
+from destiny import networks
+from destiny.engines.threads import LocalTeam
+from destiny.errors import SettingsError
+from destiny.run import stopping
+from destiny.run.metrics import Measures
 from tests.conftest import KINDS, small_problem
 
 
@@ -131,3 +133,15 @@ def test_a_method_without_a_residual_is_refused():
 
     with pytest.raises(destiny.SettingsError, match="still has no local residual"):
         destiny.solve(small_problem("pca"), destiny.networks.ring(6), Still(), decentralised=True)
+
+
+def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
+    class Parted:
+        agents = 4
+        W = networks.from_edges([(0, 1), (2, 3)], 4, connected=False).W
+
+        def at(self, round):
+            return self.W
+
+    with pytest.raises(SettingsError, match="after 10400 rounds some have not heard of each other"):
+        stopping.flooding_time(Parted(), 0)

@@ -13,7 +13,7 @@ import pytest
 
 import destiny
 from destiny import algorithms as m
-from destiny.steps import Constant, Diminishing, PlainBB
+from destiny.algorithms.blocks.step_sizes import Constant, Diminishing, PlainBB
 
 A, BETA, ALPHA, RHO = 0.1, 0.7, 0.6, 0.4
 TOLERANCE = 1e-12

@@ -7,9 +7,9 @@ from sklearn import datasets
 import destiny
 from destiny import networks, problems
 from destiny.algorithms import DRGTA, DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.diagnosis import trial
 from destiny.diagnosis.prediction import Prediction
-from destiny.steps import Constant
 
 
 def real(name, network, p, ordered=True):

@@ -1,28 +1,17 @@
 """Decentralised optimisation over the Stiefel manifold.
 
-d agents on a connected network each hold a private f_i and together minimise (1/d) sum f_i(X) subject to
-X^T X = I_p, talking to their neighbours only.
+d agents on a connected network each hold an f_i of their own and together minimise (1/d) sum f_i(X)
+subject to X^T X = I_p, talking to their neighbours only.
 """
 
 import logging as _logging
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
-from destiny import (
-    algorithms,
-    datasets,
-    directions,
-    engines,
-    lagrangian,
-    metrics,
-    networks,
-    problems,
-    steps,
-    stiefel,
-    stopping,
-)
+from destiny import algorithms, datasets, engines, networks, problems
+from destiny._version import __version__ as __version__
 from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.compare import Comparison, compare
+from destiny.algorithms.blocks import step_sizes as steps
 from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
@@ -33,12 +22,14 @@ from destiny.errors import (
     ProblemError,
     SettingsError,
 )
-from destiny.history import History
+from destiny.experiments.compare import Comparison, compare
+from destiny.geometry import directions, lagrangian, stiefel
 from destiny.problems import check_gradient
-from destiny.result import Result
-from destiny.run import iterate, solve
-
-__version__ = "0.1.0"
+from destiny.run import metrics, stopping
+from destiny.run import plots as plots
+from destiny.run.history import History
+from destiny.run.result import Result
+from destiny.run.solve import iterate, solve
 
 _logging.getLogger("destiny").addHandler(
     _logging.NullHandler()

@@ -13,28 +13,28 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from destiny import checkpoint as checkpoints
-from destiny.agents import answer
-from destiny.agents.answer import Outcome
+from destiny.agents import outcome as answer
+from destiny.agents.checkpoints import Kept
+from destiny.agents.engine import AgentTeam, Alone
+from destiny.agents.event_log import Journal
 from destiny.agents.exchange import Exchange
-from destiny.agents.hub import Hub, Limits
-from destiny.agents.journal import Journal
-from destiny.agents.kept import Kept
+from destiny.agents.outcome import Outcome
 from destiny.agents.settings import Settings
-from destiny.agents.team import AgentTeam, Alone
-from destiny.agents.tls import Credentials
-from destiny.agents.waiting import Stopped, disk_full_is_temporary
-from destiny.centring import ROUNDS, largest_message
-from destiny.drive import Agreement, Moment
-from destiny.engines.base import Deaf, HostedAgents
+from destiny.agents.transport.connections import Hub, Limits
+from destiny.agents.transport.event_loop import Stopped, disk_full_is_temporary
+from destiny.agents.transport.tls import Credentials
+from destiny.engines.hosted import Deaf, HostedAgents
 from destiny.errors import DestinyError
-from destiny.history import History
-from destiny.interrupt import Interrupt
+from destiny.geometry.stiefel import random_point, violation
 from destiny.problems import Centred
-from destiny.run import chosen, iterate
-from destiny.stiefel import random_point, violation
-from destiny.stopping import Progress, Rounds, Stop
-from destiny.types import Array
+from destiny.protocols import Array
+from destiny.run.centring import ROUNDS, largest_message
+from destiny.run.driver import Agreement, Moment
+from destiny.run.history import History
+from destiny.run.interrupt import Interrupt
+from destiny.run.solve import chosen, iterate
+from destiny.run.stopping import Progress, Rounds, Stop
+from destiny.storage import checkpoint as checkpoints
 
 logger = logging.getLogger(__name__)
 RATE = 1.0  # seconds over which rates are told
@@ -184,7 +184,7 @@ class Agent:
         assert stop is not None
         problem = s.problem if moment.centring is None else moment.centring.problem
         outcome = answer.find(
-            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds
+            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds, s.tolerance
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))

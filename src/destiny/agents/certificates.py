@@ -53,7 +53,7 @@ class Authority:
         """Certificate and key of an agent that is reached at some hosts; PEM. Negative days have passed."""
         x509, _, serialization, ec = _library()
         key = ec.generate_private_key(ec.SECP256R1())
-        known = x509.SubjectAlternativeName([x509.DNSName(name), *(_host(host) for host in hosts)])
+        known = x509.SubjectAlternativeName([_dns_name(name), *(_host(host) for host in hosts)])
         made = _builder(_named(name), key, self.certificate.subject, days)
         made = made.add_extension(known, critical=False)
         made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -95,7 +95,18 @@ def _host(host: str) -> Any:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return _dns_name(host)
+
+
+def _dns_name(text: str) -> Any:
+    x509 = _library()[0]
+    try:
+        return x509.DNSName(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"{text!r} cannot stand in a certificate, which has ASCII letters alone: choose another name, or "
+            "write a host as xn--..."
+        ) from error
 
 
 def _usage(**wanted: bool) -> Any:
@@ -121,13 +132,18 @@ def _signed(builder: Any, key: Any) -> Any:
     return builder.sign(key, hashes.SHA256())
 
 
+def check_absent(path: Path) -> None:
+    """Refuse to overwrite a file."""
+    if path.exists():
+        raise SettingsError(f"{path} is there already: remove it, or choose another folder")
+
+
 def write(path: Path, content: bytes, secret: bool = False) -> None:
     """A file that is never, not for a moment, readable by others if it is secret; refuses to overwrite."""
+    check_absent(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o644)
-    except FileExistsError as error:
-        raise SettingsError(f"{path} is there already: remove it, or choose another folder") from error
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
     with os.fdopen(number, "wb") as file:

@@ -1,4 +1,4 @@
-"""A round's messages between an agent and its neighbours (`destiny.engines.base.Exchange`)."""
+"""A round's messages between an agent and its neighbours (`destiny.engines.hosted.Exchange`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from destiny.agents.hub import Hub
-from destiny.agents.neighbour import Neighbour
-from destiny.agents.sent import Sent
-from destiny.agents.waiting import Absent, Ended
-from destiny.agents.wire import HEADER, Refused, finite
-from destiny.engines.base import rows_of
+from destiny.agents.outbox import Sent
+from destiny.agents.transport.connections import Hub
+from destiny.agents.transport.event_loop import Absent, Ended
+from destiny.agents.transport.messages import HEADER, Refused, finite
+from destiny.agents.transport.neighbour import Neighbour
+from destiny.engines.hosted import rows_of
 from destiny.errors import DestinyError, SettingsError
-from destiny.types import Array, Topology
+from destiny.protocols import Array, Topology
 
 FURTHEST = 100_000  # rounds ahead to look for one in which a link is up again
 KEPT = 16  # rounds whose links are remembered: as far as neighbours are apart
@@ -102,9 +102,10 @@ class Exchange:
             for n in late
         )
         # A disagreement is for people to settle; anybody else may just be started again.
-        return SettingsError(told) if late and all(n.wrong for n in late) else Absent(told)
+        disagree = all(n.wrong and n.link is None for n in late)
+        return SettingsError(told) if late and disagree else Absent(told)
 
-    # What the hub asks for (`destiny.agents.hub.Post`)
+    # What the hub asks for (`destiny.agents.transport.connections.Post`)
 
     def due(self, peer: Neighbour) -> int:
         """The round that must come next from a neighbour."""

@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import destiny
-from destiny import checkpoint as checkpoints
-from destiny import experiment
-from destiny.agents.hub import Address
-from destiny.agents.neighbour import Neighbour
-from destiny.agents.neighbourhood import Neighbourhood
-from destiny.agents.tls import Files, Pin, read_fingerprint
-from destiny.agents.wire import Hello
-from destiny.drive import settings_of
-from destiny.engines.agreement import columns_of, digest, plain
+from destiny._version import __version__
+from destiny.agents.transport.connections import Address
+from destiny.agents.transport.messages import Hello
+from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.tls import Files, Pin, read_fingerprint
+from destiny.engines.same_settings import columns_of, digest, plain
 from destiny.errors import ProblemError, SettingsError, is_number
+from destiny.experiments import file
+from destiny.experiments.schema import check
+from destiny.networks.local_view import Neighbourhood
 from destiny.problems import Centred
-from destiny.problems.data import File
-from destiny.problems.once import Once
-from destiny.tables import check
-from destiny.types import Algorithm, Array, Problem, Topology
+from destiny.problems.cached import Once
+from destiny.problems.data.files import File
+from destiny.protocols import Algorithm, Array, Problem, Topology
+from destiny.run.driver import settings_of
+from destiny.run.stopping import Rounds, Tolerance
+from destiny.storage import checkpoint as checkpoints
 
 TOP = {
     "agent": dict, "tls": dict, "neighbour": list, "problem": dict, "network": dict, "start": dict,
@@ -40,6 +41,7 @@ NEIGHBOUR = {
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
 DEADLINE = 600.0  # seconds; long enough to restart a machine
+MOST_AGENTS = 100_000
 LONGEST = 200  # letters of a value that neighbours are told as it is
 LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index", "target-index"})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
@@ -84,7 +86,7 @@ class Settings:
     def hello(self) -> Hello:
         """What this agent says of itself."""
         return Hello(
-            agent=self.name, index=self.index, run=self.run, version=destiny.__version__,
+            agent=self.name, index=self.index, run=self.run, version=__version__,
             digest=digest(self.common).hex(), settings=self.common, degree=len(self.neighbours), need=0,
         )  # fmt: skip
 
@@ -92,10 +94,12 @@ class Settings:
 def read(path: str | Path) -> Settings:
     """Read and check an agent file; relative paths in it are relative to the file."""
     path = Path(path)
-    tables = experiment.load_tables(path)
+    tables = file.load_tables(path)
     check(tables, str(path), TOP, required=("agent", "tls", "neighbour", "problem"))
     folder = path.parent
     me = check(tables["agent"], "[agent]", AGENT, required=("name", "index", "agents", "run", "listen"))
+    if not 2 <= me["agents"] <= MOST_AGENTS:
+        raise SettingsError(f"[agent] agents must be from 2 to {MOST_AGENTS}; found {me['agents']}")
     if not 0 <= me["index"] < me["agents"]:
         raise SettingsError(f"[agent] index must be from 0 to {me['agents'] - 1}; found {me['index']}")
     deadline = me.get("deadline", DEADLINE)
@@ -109,17 +113,22 @@ def read(path: str | Path) -> Settings:
     for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
         if table.get(key, least) < least:
             raise SettingsError(f"{key} must be at least {least}; found {table[key]}")
-    start = check(tables.get("start", {}), "[start]", experiment.START)
-    X = experiment.load_start(folder / start["file"]) if "file" in start else None
+    if stop.get("diameter", 1) >= me["agents"]:
+        most = me["agents"] - 1
+        raise SettingsError(
+            f"[stop] diameter must be at most {most}, the number of agents - 1; found {stop['diameter']}"
+        )
+    start = check(tables.get("start", {}), "[start]", file.START)
+    X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
-    (algorithm,) = experiment.read_algorithms([tables.get("algorithm", experiment.DEFAULT)]).values()
+    (algorithm,) = file.read_algorithms([tables.get("algorithm", file.DEFAULT)]).values()
     settings = Settings(
         name=me["name"], index=me["index"], agents=me["agents"], run=me["run"],
         listen=Address(*address(me["listen"], "[agent] listen")), out=folder / me.get("out", "results"),
         deadline=float(deadline), files=read_files(tables["tls"], folder), neighbours=neighbours,
         problem=problem, network=read_network(tables, me, neighbours, folder), start=X,
-        seed=start.get("seed", 0), algorithm=algorithm, rounds=stop.get("rounds", 10_000),
-        tolerance=float(stop.get("tolerance", 1e-8)), checkpoint=run.get("checkpoint", 100),
+        seed=start.get("seed", 0), algorithm=algorithm, rounds=Rounds(stop.get("rounds", 10_000)).limit,
+        tolerance=float(Tolerance(stop.get("tolerance", 1e-8)).limit), checkpoint=run.get("checkpoint", 100),
         every=run.get("every", 10), common={},
     )  # fmt: skip
     settings.common.update(shared(settings, tables["problem"]))
@@ -164,7 +173,7 @@ def _short(value: Any) -> Any:
 
 def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
     """The keys of [problem] that must be equal at all agents, defaults written out."""
-    complete = experiment.complete_problem(table)
+    complete = file.complete_problem(table)
     return {key: value for key, value in complete.items() if key not in LOCAL}
 
 
@@ -224,10 +233,10 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
         if not isinstance(table[key], str):
             raise SettingsError(f"[problem] {key} must be one file, this agent's own; found a list")
         silos: list[Any] = [_elsewhere] * me["agents"]
-        silos[me["index"]] = File(str(folder / table[key]), **experiment.file_options(table, key))
+        silos[me["index"]] = File(str(folder / table[key]), **file.file_options(table, key))
         return silos
 
-    problem = experiment.read_problem({**table, "agents": me["agents"]}, folder, own)
+    problem = file.read_problem({**table, "agents": me["agents"]}, folder, own)
     return problem if isinstance(problem, Centred) else Once(problem)
 
 
@@ -245,7 +254,7 @@ def read_network(
         return Neighbourhood(
             me["index"], mine, me["agents"], stop.get("diameter"), read_spectrum(stop.get("spectrum"))
         )
-    network = experiment.read_network(tables["network"], me["agents"], folder)
+    network = file.read_network(tables["network"], me["agents"], folder)
     edges = network.edges  # type: ignore[attr-defined]
     linked = sorted(int(edge.sum()) - me["index"] for edge in edges if me["index"] in edge)
     if linked != mine:

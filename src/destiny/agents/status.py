@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from destiny.agents.agent import View
-from destiny.agents.journal import Journal
-from destiny.agents.neighbour import Neighbour
-from destiny.agents.tls import Credentials
+from destiny.agents.event_log import Journal
+from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.tls import Credentials
 from destiny.errors import SettingsError
 
 REQUEST = 4096  # bytes of a request; a browser's are shorter

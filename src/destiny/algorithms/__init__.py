@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from destiny.algorithms.about import About
 from destiny.algorithms.admm_pca import ADMMPCA
 from destiny.algorithms.adsa import ADSA
 from destiny.algorithms.atc import ATC
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.deepca import DeEPCA
 from destiny.algorithms.destiny import Destiny
 from destiny.algorithms.dgd import DGD
@@ -29,7 +30,6 @@ from destiny.algorithms.pg_extra import PGExtra
 from destiny.algorithms.plam import PLAM
 from destiny.algorithms.pymanopt import Pymanopt
 from destiny.algorithms.rf_extra import RFExtra
-from destiny.algorithms.tracking import TrackingState
 from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.opening import check_gossip, learn
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.opening import check_gossip, learn
+from destiny.algorithms.blocks.step_sizes import Lipschitz
 from destiny.errors import SettingsError, is_number
-from destiny.steps import Lipschitz
-from destiny.stiefel import identity, polar, transpose
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import identity, polar, transpose
+from destiny.protocols import Agents, Array
 
 RULE = Lipschitz()  # has the largest curvature L and lambda learnt
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.step_sizes import Lipschitz, StepRule
 from destiny.algorithms.extra import Extra
-from destiny.steps import Lipschitz, StepRule
 
 
 @dataclass(frozen=True)

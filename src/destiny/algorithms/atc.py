@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.algorithms.about import About
-from destiny.algorithms.tracking import Tracking, TrackingState
-from destiny.steps import scalar
-from destiny.stiefel import deviation, norm
-from destiny.types import Agents
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.step_sizes import scalar
+from destiny.algorithms.blocks.tracking import Tracking, TrackingState
+from destiny.geometry.stiefel import deviation, norm
+from destiny.protocols import Agents
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.consensus import Consensus
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.consensus import Consensus
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

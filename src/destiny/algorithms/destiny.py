@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from destiny.algorithms.about import About
-from destiny.algorithms.tracking import Tracking
-from destiny.types import Topology
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.tracking import Tracking
+from destiny.protocols import Topology
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from destiny.algorithms.about import About
-from destiny.algorithms.scheme import Scheme
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.scheme import Scheme
+from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, scalar
 from destiny.errors import SettingsError
-from destiny.steps import Lipschitz, Move, Pace, StepRule, scalar
-from destiny.stiefel import deviation, norm
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import deviation, norm
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

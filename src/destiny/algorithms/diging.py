@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from destiny.algorithms.about import About
-from destiny.algorithms.scheme import heed
-from destiny.algorithms.tracking import Tracking, TrackingState
-from destiny.steps import Lipschitz, StepRule, scalar
-from destiny.stiefel import deviation, norm
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.scheme import heed
+from destiny.algorithms.blocks.step_sizes import Lipschitz, StepRule, scalar
+from destiny.algorithms.blocks.tracking import Tracking, TrackingState
+from destiny.geometry.stiefel import deviation, norm
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

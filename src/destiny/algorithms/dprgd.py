@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
 from destiny.algorithms.drsgd import DRSGD, DescentState
-from destiny.types import Array
+from destiny.protocols import Array
 
 
 @dataclass(frozen=True)

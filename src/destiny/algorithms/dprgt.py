@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
 from destiny.algorithms.drgta import DRGTA, RiemannianState
-from destiny.stiefel import tangent
-from destiny.types import Array
+from destiny.geometry.stiefel import tangent
+from destiny.protocols import Array
 
 
 @dataclass(frozen=True)

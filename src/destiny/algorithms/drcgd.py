@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.riemannian import Riemannian
-from destiny.steps import Diminishing, Move, Pace, StepRule, scalar
-from destiny.stiefel import inner, norm, tangent
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.riemannian import Riemannian
+from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule, scalar
+from destiny.geometry.stiefel import inner, norm, tangent
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.riemannian import Riemannian, check_alpha
-from destiny.algorithms.scheme import heed
-from destiny.steps import BB, Move, Pace, StepRule, scalar
-from destiny.stiefel import norm, tangent
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.riemannian import Riemannian, check_alpha
+from destiny.algorithms.blocks.scheme import heed
+from destiny.algorithms.blocks.step_sizes import BB, Move, Pace, StepRule, scalar
+from destiny.geometry.stiefel import norm, tangent
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

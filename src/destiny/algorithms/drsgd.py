@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
-from destiny.algorithms.riemannian import Riemannian, check_alpha
-from destiny.steps import Diminishing, Move, Pace, StepRule, scalar
-from destiny.stiefel import norm, tangent
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.riemannian import Riemannian, check_alpha
+from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule, scalar
+from destiny.geometry.stiefel import norm, tangent
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.step_sizes import Lipschitz, StepRule
 from destiny.algorithms.dgd import DGD
-from destiny.steps import Lipschitz, StepRule
 
 
 @dataclass(frozen=True)

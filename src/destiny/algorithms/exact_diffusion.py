@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
-from destiny.algorithms.scheme import Scheme, even
-from destiny.steps import Constant, Lipschitz, Move, Pace, StepRule, scalar
-from destiny.stiefel import deviation, norm
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.scheme import Scheme, even
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule, scalar
+from destiny.geometry.stiefel import deviation, norm
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import for_one_agent
-from destiny.algorithms.alone import Alone
+from destiny.algorithms.blocks.about import for_one_agent
+from destiny.algorithms.blocks.single_agent import Alone
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.opening import asks, check_gossip, check_lambda, check_step, learn
-from destiny.directions import DIRECTIONS
-from destiny.steps import Lipschitz, Move, Pace, StepRule, first, scalar
-from destiny.stiefel import norm
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.opening import asks, check_gossip, check_lambda, check_step, learn
+from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, first, scalar
+from destiny.geometry.directions import DIRECTIONS
+from destiny.geometry.stiefel import norm
+from destiny.protocols import Agents, Array
 
 OJA = DIRECTIONS["oja"]
 

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.about import for_one_agent
-from destiny.algorithms.alone import Alone
-from destiny.algorithms.tracking import TrackingState
+from destiny.algorithms.blocks.about import for_one_agent
+from destiny.algorithms.blocks.single_agent import Alone
+from destiny.algorithms.blocks.step_sizes import scalar
+from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.errors import SettingsError
-from destiny.steps import scalar
-from destiny.stiefel import deviation, norm
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import deviation, norm
+from destiny.protocols import Agents, Array
 
 EPSILON = 0.5  # the neighbourhood ||X^T X - I||_F <= 1/2 of the authors, which a safe step never leaves
 SHARE = 0.1  # of ||grad f||_2: landing needs no more than beta > 0

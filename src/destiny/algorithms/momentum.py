@@ -7,16 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.about import About
-from destiny.algorithms.mixing import Mixing
-from destiny.algorithms.opening import check_gossip, eighth, eighth_root, require_finite
-from destiny.algorithms.tracking import residual, slow_network
-from destiny.directions import ANY_F, DIRECTIONS
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.gossip import Filter, centred, chebyshev, fitting, single, survey
+from destiny.algorithms.blocks.mixing_estimate import Mixing
+from destiny.algorithms.blocks.opening import check_gossip, eighth, eighth_root, require_finite
+from destiny.algorithms.blocks.step_sizes import bend, scalar, secants
+from destiny.algorithms.blocks.tracking import residual, slow_network
 from destiny.errors import SettingsError, is_number, is_whole
-from destiny.gossip import Filter, centred, chebyshev, fitting, single, survey
-from destiny.steps import bend, scalar, secants
-from destiny.stiefel import deviation, inner, norm
-from destiny.types import Agents, Array, ChangingTopology, Topology
+from destiny.geometry.directions import ANY_F, DIRECTIONS
+from destiny.geometry.stiefel import deviation, inner, norm
+from destiny.protocols import Agents, Array, ChangingTopology, Topology
 
 LOOK = 20  # steps between two looks at the curvature, one more gradient each: 5 % of all gradients
 FIRST_LOOK = 8  # power iterations before the first step
@@ -298,7 +298,7 @@ class DestinyMomentum:
         """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
         largest = float(s.curvature.max())
         # Not s.shared > 0: after long without a link it is what rounding left of far larger numbers.
-        if not (np.isfinite(s.shared).all() and (eighth(s.curvature) > 0).any()):
+        if largest > 0 and not (np.isfinite(s.shared).all() and (eighth(s.curvature) > 0).any()):
             return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
         if converged:
             return []

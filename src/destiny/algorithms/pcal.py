@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from destiny.algorithms.about import for_one_agent
-from destiny.algorithms.alone import Alone
-from destiny.algorithms.tracking import TrackingState
-from destiny.steps import Alternating, StepRule
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import for_one_agent
+from destiny.algorithms.blocks.single_agent import Alone
+from destiny.algorithms.blocks.step_sizes import Alternating, StepRule
+from destiny.algorithms.blocks.tracking import TrackingState
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from destiny.algorithms.about import for_one_agent
-from destiny.algorithms.alone import Alone
-from destiny.algorithms.tracking import TrackingState
-from destiny.directions import DIRECTIONS
-from destiny.steps import Alternating, StepRule, scalar
-from destiny.stiefel import deviation, identity, inner, norm, sym, transpose
-from destiny.types import Agents, Array
+from destiny.algorithms.blocks.about import for_one_agent
+from destiny.algorithms.blocks.single_agent import Alone
+from destiny.algorithms.blocks.step_sizes import Alternating, StepRule, scalar
+from destiny.algorithms.blocks.tracking import TrackingState
+from destiny.geometry.directions import DIRECTIONS
+from destiny.geometry.stiefel import deviation, identity, inner, norm, sym, transpose
+from destiny.protocols import Agents, Array
 
 MEMORY = 50  # values a trial may be as bad as: the authors' nonmonotone rule
 HALVINGS = 3

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.riemannian import Riemannian
+from destiny.algorithms.blocks.scheme import even
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule, scalar
 from destiny.algorithms.extra import Extra
-from destiny.algorithms.riemannian import Riemannian
-from destiny.algorithms.scheme import even
-from destiny.steps import Constant, Lipschitz, Move, Pace, StepRule, scalar
-from destiny.stiefel import norm
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import norm
+from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from destiny.algorithms.about import for_one_agent
+from destiny.algorithms.blocks.about import for_one_agent
 from destiny.errors import MissingExtraError, SettingsError, is_whole
-from destiny.stiefel import norm, polar, tangent
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import norm, polar, tangent
+from destiny.protocols import Agents, Array
 
 METHODS = ("gradient", "conjugate-gradient", "trust-regions")
 NUDGE = 6e-6  # cube root of the rounding unit: best for differences of a gradient at both sides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from destiny.algorithms.about import About
+from destiny.algorithms.blocks.about import About
 from destiny.algorithms.extra import Extra
 
 

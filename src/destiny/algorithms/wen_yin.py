@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.algorithms.about import for_one_agent
+from destiny.algorithms.blocks.about import for_one_agent
+from destiny.algorithms.blocks.step_sizes import FIRST, Move, alternating, scalar
 from destiny.errors import SettingsError, is_number, is_whole
-from destiny.steps import FIRST, Move, alternating, scalar
-from destiny.stiefel import identity, inner, norm, polar, transpose, violation
-from destiny.types import Agents, Array
+from destiny.geometry.stiefel import identity, inner, norm, polar, transpose, violation
+from destiny.protocols import Agents, Array
 
 DRIFT = 1e-13  # infeasibility at which X is orthonormalised again, as the authors do
 ROUNDING = 1e-14  # of |f|: a difference below it says nothing about ascent or descent

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.datasets import files, formats
+from destiny.datasets import formats, locations
 from destiny.errors import MissingExtraError, ProblemError, SettingsError, is_whole
 
 __all__ = ["IMAGES", "NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
@@ -50,9 +50,9 @@ def cora(subset: str = "DS", features: int | None = 100, folder: Folder = None) 
 
     ``features`` takes the first so many words, as the paper does; None takes all of them.
     """
-    if f"cora-{subset}" not in files.FILES:
+    if f"cora-{subset}" not in locations.FILES:
         raise SettingsError(f"cora has the subsets DS, HA and PL; found {subset!r}: choose one of them")
-    X, labels = formats.read_cora(files.find(f"cora-{subset}", folder)[0])
+    X, labels = formats.read_cora(locations.find(f"cora-{subset}", folder)[0])
     count = X.shape[1] if features is None else features
     if not is_whole(count) or not 1 <= count <= X.shape[1]:
         raise SettingsError(f"features must be 1 to {X.shape[1]} on cora-{subset}; found {features!r}")
@@ -61,20 +61,20 @@ def cora(subset: str = "DS", features: int | None = 100, folder: Folder = None) 
 
 def mnist(folder: Folder = None) -> Dataset:
     """The 60,000 training images of MNIST, 28 x 28 bytes; memory-mapped unless gzipped."""
-    images, labels = (formats.read_idx(path) for path in files.find("mnist", folder))
+    images, labels = (formats.read_idx(path) for path in locations.find("mnist", folder))
     return Dataset("mnist", images.reshape(len(images), -1).T, np.asarray(labels), IMAGES["mnist"])
 
 
 def cifar10(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-10, 3 x 32 x 32 bytes, from their five files."""
-    parts = [formats.read_cifar(path, labels=1) for path in files.find("cifar10", folder)]
+    parts = [formats.read_cifar(path, labels=1) for path in locations.find("cifar10", folder)]
     images = np.concatenate([part[:, 1:] for part in parts])
     return Dataset("cifar10", images.T, np.concatenate([part[:, 0] for part in parts]), COLOUR)
 
 
 def cifar100(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-100, 3 x 32 x 32 bytes, and their fine labels; memory-mapped."""
-    rows = formats.read_cifar(files.find("cifar100", folder)[0], labels=2)
+    rows = formats.read_cifar(locations.find("cifar100", folder)[0], labels=2)
     return Dataset("cifar100", rows[:, 2:].T, np.array(rows[:, 1]), COLOUR)
 
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
-from destiny.diagnosis.mixing import Mixing, linked, reweighted, shown
+from destiny.diagnosis.network_options import Mixing, linked, reweighted, shown
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
 from destiny.diagnosis.trial import Trials
 from destiny.networks import Network
-from destiny.steps import Constant, PlainBB
 
 WORTH = 1 / 3  # of the rounds: a method or a penalty that saves less is not offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
 NEGLIGIBLE = 0.05  # a difference between predicted savings that does not matter
+STANDARDISE = "centre the features and divide each by its standard deviation: standardise = true in [problem]"
 LINKS = 2  # links tried at a time
 
 
@@ -150,14 +151,13 @@ def more_rounds(method: Any, here: Prediction, trials: Trials, rounds: int) -> A
 
 def about_data(case: Case) -> Iterator[Advice]:
     """Scaling, and what no method can help."""
-    kappa, rows = case.landscape.condition, case.differences.rows
-    used = rows[rows > 0]
+    kappa, used = case.landscape.condition, case.differences.scales
     if not used.size or case.landscape.smallest == 0 or (kappa <= 100 and not case.landscape.hidden):
         return
     # Rounds of the accelerated method grow like the root of the condition.
     share = 1.0 if case.landscape.hidden else 1 - (100 / kappa) ** 0.5
     if used.max() > 1000 * used.min():
-        yield Advice("", share, "centre the features and divide each by its standard deviation")
+        yield Advice("", share, STANDARDISE)
     if kappa > 1000:
         yield Advice(
             "", share / 2,

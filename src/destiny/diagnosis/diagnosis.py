@@ -8,24 +8,24 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.centring import planned_rounds
-from destiny.compare import labelled
 from destiny.diagnosis import findings as find
-from destiny.diagnosis import page
+from destiny.diagnosis import text_report
 from destiny.diagnosis.advice import Advice, about_data, advise
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import survey
-from destiny.diagnosis.mixing import Mixing
+from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
 from destiny.errors import MismatchError
+from destiny.experiments.compare import labelled
+from destiny.geometry.stiefel import polar
 from destiny.problems import Centred
-from destiny.problems.once import Once
-from destiny.run import prepare
-from destiny.stiefel import polar
-from destiny.types import Algorithm, Array, Objective, Problem, Topology
+from destiny.problems.cached import Once
+from destiny.protocols import Algorithm, Array, Objective, Problem, Topology
+from destiny.run.centring import planned_rounds
+from destiny.run.solve import prepare
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Diagnosis:
     theory: Theory | None = None
 
     def __str__(self) -> str:
-        return page.plain(self)
+        return text_report.plain(self)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values for JSON; numbers that are not finite are None."""
@@ -117,8 +117,8 @@ def diagnose(
     fit = {label: methods[label] for label in told}
     findings = [
         *find.of_mean(ready.problem, seen, ground.X, centring),
-        *find.of_data(ground, seen), *find.of_agents(seen), *find.of_curvature(ground),
-        *find.of_network(network, case.mixing.lambda_), *misfits,
+        *find.of_data(ground, seen), *find.of_units(ready.problem), *find.of_agents(seen),
+        *find.of_curvature(ground), *find.of_network(network, case.mixing.lambda_), *misfits,
         *(f for label, m in fit.items() for f in find.of_method(label, m, told[label], case, rounds)),
     ]  # fmt: skip
     tell("trying other weights and links")

@@ -8,12 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.directions import DIRECTIONS
+from destiny.algorithms.blocks.step_sizes import bend
 from destiny.errors import ProblemError
-from destiny.steps import bend
-from destiny.stiefel import norm
-from destiny.types import Array, Hosted
+from destiny.geometry.directions import DIRECTIONS
+from destiny.geometry.stiefel import norm
+from destiny.protocols import Array, Hosted
 
+NOISE = 1e-14  # of the largest row of the gradients: rounding errors of centred data
 LOOKS = 12  # power iterations: the accelerated method takes 8 before its first step
 
 
@@ -56,6 +57,12 @@ class Differences:
     def rows(self) -> Array:
         """How much of all agents' gradients lies in each row of X, ``(n,)``: a row is a feature."""
         return np.asarray(np.sqrt(np.sum(self.slopes**2, axis=(0, 2))))
+
+    @property
+    def scales(self) -> Array:
+        """`rows` without those of features that never change, in which there are zeros or rounding errors."""
+        rows = self.rows
+        return np.asarray(rows[rows > NOISE * rows.max()])
 
     @property
     def spread(self) -> float:

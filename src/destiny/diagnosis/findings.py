@@ -8,19 +8,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from destiny.centring import share_of, totals_of, uncentred
+from destiny.algorithms.blocks.gossip import SINGLE
+from destiny.algorithms.blocks.step_sizes import FIRST, Constant, PlainBB
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import shown, weak_points
+from destiny.diagnosis.network_options import shown, weak_points
 from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
-from destiny.gossip import SINGLE
 from destiny.networks import Network
-from destiny.problems import Centred
-from destiny.steps import FIRST, Constant, PlainBB
-from destiny.types import Array, Problem, Topology
+from destiny.problems import OLSR, PCA, Centred
+from destiny.protocols import Array, Problem, Topology
+from destiny.run.centring import share_of, totals_of, uncentred
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
+OTHER_UNITS = 300.0  # a feature's size at one agent over that at another
 STIFF = 10.0  # beta over the largest curvature along the manifold: from here on it decides the condition
 
 
@@ -61,7 +62,7 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
     if gone:
         text = f"{gone} of {len(rows)} features never occur: no agent's gradient has anything in their rows"
         yield Finding("data", "look", text)
-    used = rows[rows > 0]
+    used = seen.scales
     if len(used) and used.max() > 1000 * used.min():
         text = (
             f"features on very different scales: their parts of the gradients differ by a factor of "
@@ -85,6 +86,29 @@ def of_mean(problem: Problem, seen: Differences, X: Array, rounds: int) -> Itera
     gradient = seen.hosted.gradient(seen.everywhere(X)).mean(axis=0)
     if (text := uncentred(share_of(totals.mean(axis=0), X, gradient))) is not None:
         yield Finding("data", "look", text)
+
+
+def of_units(problem: Problem) -> Iterator[Finding]:
+    """A feature of PCA or OLSR that is far larger at one agent than at another, as if in other units."""
+    if isinstance(problem, PCA | OLSR):
+        problem = Centred(problem)
+    if not isinstance(problem, Centred):
+        return
+    totals = np.stack([problem.totals(i).sizes for i in range(problem.agents)])
+    sizes = totals[:, : problem.widths[0]] / np.maximum(totals[:, -1:], 1.0)
+    small = np.where(sizes > 0, sizes, np.inf)
+    ratios = sizes.max(axis=0) / small.min(axis=0)  # 0 for a feature that never occurs
+    k = int(ratios.argmax())
+    if ratios[k] < OTHER_UNITS:
+        return
+    i, j = int(sizes[:, k].argmax()), int(small[:, k].argmin())
+    names = problem.column_names.get("data", ())
+    feature = f"'{names[k]}'" if names else f"feature {k}"
+    text = (
+        f"{feature} is {ratios[k]:.1g} times as large at agent {i} as at agent {j} (absolute values of "
+        f"{sizes[i, k]:.3g} and {sizes[j, k]:.3g} on average): are their units the same?"
+    )
+    yield Finding("agents", "look", text)
 
 
 def of_agents(seen: Differences) -> Iterator[Finding]:

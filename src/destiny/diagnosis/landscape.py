@@ -14,10 +14,10 @@ from scipy.linalg import eigh_tridiagonal
 
 from destiny import networks
 from destiny.algorithms import WenYin
+from destiny.geometry.stiefel import norm, polar, sym, tangent
 from destiny.problems import pooled
-from destiny.run import iterate
-from destiny.stiefel import norm, polar, sym, tangent
-from destiny.types import Array, Problem
+from destiny.protocols import Array, Problem
+from destiny.run.solve import iterate
 
 DESCENT = 200  # steps at most: seconds at the paper's sizes
 NEAR = 1e-5  # of the start's slope: the Hessian there is that of the answer to a few digits

@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.algorithms.blocks.step_sizes import BB, Constant, PlainBB, first
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.mixing import Mixing, shown
+from destiny.diagnosis.network_options import Mixing, shown
 from destiny.diagnosis.simulation import MOST, agreement, descent, heavy_ball
-from destiny.steps import BB, Constant, PlainBB, first
-from destiny.types import Array
+from destiny.protocols import Array
 
 TRAVEL = 35  # steps before the quadratic holds: the median of what is left over in docs/rounds.csv
 DETOUR = 1.5  # the accelerated rule along the paper's direction against its simulation: 1.1 to 2.2, same file

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from destiny.types import Array
+from destiny.protocols import Array
 
 MOST = 20_000  # steps simulated: a second or so
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny import lagrangian
+from destiny.algorithms.blocks.step_sizes import bend
 from destiny.diagnosis.differences import Differences
-from destiny.steps import bend
-from destiny.stiefel import norm, polar
-from destiny.types import Array
+from destiny.geometry import lagrangian
+from destiny.geometry.stiefel import norm, polar
+from destiny.protocols import Array
 
 POINTS = 6  # of the ball; more raise the estimates by a few per cent
 LOOKS = 4  # power iterations at each

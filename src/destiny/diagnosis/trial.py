@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from destiny import metrics
-from destiny.algorithms.about import About
-from destiny.diagnosis.mixing import Mixing
+from destiny.algorithms.blocks.about import About
+from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import FACTOR, Case, Prediction, predict
-from destiny.run import iterate
-from destiny.stiefel import random_point
-from destiny.stopping import Diverged
-from destiny.types import Array, Problem, Topology
+from destiny.geometry.stiefel import random_point
+from destiny.protocols import Array, Problem, Topology
+from destiny.run import metrics
+from destiny.run.solve import iterate
+from destiny.run.stopping import Diverged
 
 STEPS = 500  # of a trial
 OTHER = 20_221  # seed of another start

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from destiny.engines.base import Engine
-from destiny.engines.local import Local
-from destiny.engines.mpi import DEADLINE, Mpi
-from destiny.engines.mpi_launch import launched
+from destiny.engines.hosted import Engine
+from destiny.engines.ranks.engine import DEADLINE, Mpi
+from destiny.engines.ranks.launch import launched
+from destiny.engines.threads import Local
 from destiny.errors import SettingsError
 
 

@@ -13,7 +13,7 @@ from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import silos_in_silos_out
 from destiny.estimators.party import Party
 from destiny.problems import SDL
-from destiny.types import Algorithm, Array, Topology
+from destiny.protocols import Algorithm, Array, Topology
 
 
 @silos_in_silos_out("transform", "inverse_transform")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, chosen
-from destiny.engines.base import Engine
+from destiny.engines.hosted import Engine
 from destiny.errors import ProblemError, SettingsError, is_number, is_whole
 from destiny.estimators.inputs import (
     column_names,
@@ -28,8 +28,8 @@ from destiny.estimators.inputs import (
 )
 from destiny.estimators.party import Party, everyone, network_of
 from destiny.estimators.rows import deal, is_silos, refuse_other_containers
-from destiny.history import History
-from destiny.result import Result
+from destiny.run.history import History
+from destiny.run.result import Result
 
 AGENTS = 8  # that one table is dealt out to, unless told otherwise
 SPARSE = 0.95  # lambda from which the network is what a run waits for
@@ -219,16 +219,17 @@ class Decentralized:
         """
         self.network_ = party.network
         self.n_rounds_, self.n_scalars_ = party.average.rounds, party.average.scalars
-        self.history_, self.converged_ = History(), True
-        if result is None:
-            return
-        self.n_rounds_ += result.rounds
-        self.n_scalars_ += result.scalars
-        self.history_ = result.history
-        self.converged_ = result.converged and doubt is None
-        if not self.converged_ and party.engine.leader:
+        self.history_ = History()
+        if result is not None:
+            self.n_rounds_ += result.rounds
+            self.n_scalars_ += result.scalars
+            self.history_ = result.history
+            if not (result.converged or doubt):
+                doubt = unconverged(party, result, self.tol)
+        self.converged_ = doubt is None
+        if doubt is not None and party.engine.leader:
             warnings.warn(
-                f"{type(self).__name__} did not converge: {doubt or unconverged(party, result, self.tol)}",
+                f"{type(self).__name__} did not converge: {doubt}",
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )
@@ -257,7 +258,7 @@ def column_scales(tables: Iterable[Any]) -> float:
         square = table.multiply(table) if sparse else np.square(table, dtype=np.float64)
         squares = squares + np.asarray(square.sum(axis=0), dtype=np.float64).ravel()
     variance = squares / max(1, count) - (total / max(1, count)) ** 2
-    varying = variance[variance > 1e-12 * squares.max() / max(1, count)]
+    varying = variance[variance > 1e-12 * squares / max(1, count)]
     return float(np.sqrt(varying.max() / varying.min())) if varying.size else 1.0
 
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from destiny import networks
 from destiny.engines import Mpi
-from destiny.engines.base import Engine
+from destiny.engines.hosted import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
-from destiny.estimators.averaging import Averages
+from destiny.estimators.moments import Averages
 from destiny.estimators.rows import elsewhere
-from destiny.problems.silos import Source
-from destiny.result import Result
-from destiny.run import solve
-from destiny.stiefel import polar
-from destiny.types import Array, Problem, Topology
+from destiny.geometry.stiefel import polar
+from destiny.problems.data.partition import Source
+from destiny.protocols import Array, Problem, Topology
+from destiny.run.result import Result
+from destiny.run.solve import solve
 
 
 class Party:

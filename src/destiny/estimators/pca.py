@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,14 +11,14 @@ from sklearn.decomposition import PCA
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
-from destiny.drive import ROUNDING
 from destiny.errors import ProblemError, SettingsError, is_whole
-from destiny.estimators.centred import centred, dense_blocks, gram, problem, square
-from destiny.estimators.fitting import Decentralized
+from destiny.estimators.centred_rows import centred, dense_blocks, gram, problem, square
+from destiny.estimators.fitting import Decentralized, column_scales
 from destiny.estimators.inputs import silos_in_silos_out
-from destiny.estimators.party import Found, Party
-from destiny.run import chosen
-from destiny.types import Algorithm, Array, Topology
+from destiny.estimators.party import Found, Party, everyone
+from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.driver import ROUNDING
+from destiny.run.solve import chosen
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -206,7 +208,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self._set(party, sums.told[:-1] / sums.told[-1], variance, float(spread[-1]), m)
         axes = V if found is None else found.told @ V
         self.components_ = svd_flip(None, axes.T, u_based_decision=False)[1].astype(party.dtype)
-        self._report(party, None if found is None else found.result, self._doubt(variance, n))
+        self._report(party, None if found is None else found.result, self._doubt(party, variance, n))
 
     def _subspace(self, party: Party, held: dict[int, Any], shape: tuple[int, int]) -> Found | None:
         """The leading subspace; None if it is the whole space, which needs no search."""
@@ -216,9 +218,14 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         chosen(self.method, task, party.network)  # a method that does not fit is refused all the same
         return None
 
-    def _doubt(self, variance: Array, n: int) -> str | None:
+    def _doubt(self, party: Party, variance: Array, n: int) -> str | None:
         """Why components may be wrong though the agents came to rest: they rest relative to the largest."""
         share = variance / (variance[0] or 1.0)
+        if share[-1] <= ROUNDING and any(everyone(party.engine, _differ(party.rows.values()))):
+            return (
+                f"a variance is less than {ROUNDING:.0e} of the largest, which rounding hides, and columns "
+                "have very different scales: scale them"
+            )
         unseen = share[(share < 1e3 * self.tol) & (share > ROUNDING)]
         if len(variance) == n or not unseen.size:  # all of the space, found without a search
             return None
@@ -244,6 +251,11 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
 def _rounding(n: int) -> float:
     """Of the largest variance: what cannot be told from no variance in n dimensions."""
     return max(ROUNDING, n * EPS)
+
+
+def _differ(tables: Iterable[Any]) -> bool:
+    """Whether columns vary too little, next to others, for double precision to see their variance."""
+    return column_scales(tables) > 1 / math.sqrt(ROUNDING)
 
 
 def _sum(rows: Any) -> Array:

@@ -11,13 +11,13 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length
 
 from destiny.errors import ProblemError, SettingsError, is_number
-from destiny.estimators.centred import centred, problem
+from destiny.estimators.centred_rows import centred, problem
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import in_silo, labels_of_silos, silos_in_silos_out
 from destiny.estimators.party import Party
 from destiny.estimators.rows import is_silos
-from destiny.stiefel import polar
-from destiny.types import Algorithm, Array, Topology
+from destiny.geometry.stiefel import polar
+from destiny.protocols import Algorithm, Array, Topology
 
 RIDGE = 1e-8  # of the variance in the reduced space: classes may have no spread of their own
 MANY, FEW = 20, 3  # classes, and rows of each: more classes with fewer rows look like measured values

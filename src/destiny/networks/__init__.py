@@ -7,7 +7,7 @@
 """
 
 from destiny.networks.changing import LinkLoss, Matchings, link_loss, matchings
-from destiny.networks.given import from_edges, from_file, from_graph, from_weights
+from destiny.networks.from_user import from_edges, from_file, from_graph, from_weights
 from destiny.networks.graphs import complete, exponential, grid, hypercube, path, ring, star, torus
 from destiny.networks.kinds import KINDS, build, options_of
 from destiny.networks.network import Network

@@ -22,7 +22,7 @@ from destiny.networks.arguments import integer, probability
 from destiny.networks.links import Links, require_connected
 from destiny.networks.network import Network
 from destiny.networks.weights import metropolis
-from destiny.types import Array
+from destiny.protocols import Array
 
 ROUNDS_SAMPLED = 8  # rounds are alike: more of them would not change the smallest eigenvalue by much
 ROUNDS_KEPT = 8  # all threads of a process ask for the same round; networks used side by side need a few more
@@ -60,6 +60,7 @@ class Redrawn(ABC):
 
     network: Network
     seed: int
+    verified = True
 
     @property
     def agents(self) -> int:

@@ -22,7 +22,7 @@ def as_mixing(matrix: Any) -> csr_array[Any, Any]:
     Rounding errors are evened out, so that no round moves the network average: the upper triangle is
     kept, and the diagonal completes every row to 1.
     """
-    W = as_csr(matrix)
+    W = _as_csr(matrix)
     check_matrix(W)
     upper = triu(W, 1, format="coo")
     keep = np.abs(upper.data) > ROUNDING
@@ -84,8 +84,7 @@ def used(W: csr_array[Any, Any]) -> Links:
     return tidy(np.stack([rows[upper], W.indices[upper]], axis=1), W.shape[0])
 
 
-def as_csr(matrix: Any) -> csr_array[Any, Any]:
-    """A matrix of the user's, dense or sparse."""
+def _as_csr(matrix: Any) -> csr_array[Any, Any]:
     sparse = issparse(matrix)
     if sparse:
         W: csr_array[Any, Any] = csr_array(matrix, dtype=np.float64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from destiny.errors import MissingExtraError, NetworkError
 from destiny.networks.links import Links
-from destiny.types import Array
+from destiny.protocols import Array
 
 if TYPE_CHECKING:
     from destiny.networks.network import Network

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from destiny.networks.links import Links
-from destiny.types import Array
+from destiny.protocols import Array
 
 
 def constant(links: Links, agents: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
-from destiny.networks import given, graphs, random_graphs
+from destiny.networks import from_user, graphs, random_graphs
 from destiny.networks.arguments import integer, probability
 from destiny.networks.changing import LinkLoss, link_loss
 from destiny.networks.network import Network
@@ -99,15 +99,15 @@ def _hypercube(agents: int, *, weights: Weights = "metropolis") -> Network:
 
 
 def _file(path: str, agents: int | None = None, *, weights: Weights = "metropolis") -> Network:
-    return _of_size(given.from_file(path, weights=weights), agents)
+    return _of_size(from_user.from_file(path, weights=weights), agents)
 
 
 def _weights(path: str, agents: int | None = None) -> Network:
-    return _of_size(given.from_weights(path), agents)
+    return _of_size(from_user.from_weights(path), agents)
 
 
 def _edges(edges: ArrayLike, agents: int | None = None, *, weights: Weights = "metropolis") -> Network:
-    return given.from_edges(edges, agents, weights=weights)
+    return from_user.from_edges(edges, agents, weights=weights)
 
 
 def _of_size(network: Network, agents: int | None) -> Network:

@@ -20,7 +20,7 @@ from destiny.networks import checks, drawing, spectrum
 from destiny.networks.arguments import positive
 from destiny.networks.links import Links, adjacency, degrees, require_connected, tidy
 from destiny.networks.weights import Weights, by_name
-from destiny.types import Array
+from destiny.protocols import Array
 
 DISTANCES = 2000  # agents; up to here facts() looks for the diameter, in under 2 s
 CHUNK = 2**24  # distances held at once while looking for the diameter: 128 MB
@@ -50,6 +50,7 @@ class Network:
     name: str = "network"
     weights: str = "given"
     connected: bool = True
+    verified = True
 
     def __post_init__(self) -> None:
         checks.check_matrix(self.W)

@@ -14,7 +14,7 @@ from destiny.errors import NetworkError
 from destiny.networks import checks, drawing, spectrum
 from destiny.networks.links import Links, require_connected, tidy
 from destiny.networks.network import Network
-from destiny.types import Array
+from destiny.protocols import Array
 
 
 def periodic(networks: Iterable[Network]) -> Schedule:
@@ -52,6 +52,7 @@ class Schedule:
 
     networks: tuple[Network, ...]
     repeats: bool
+    verified = True
 
     @property
     def agents(self) -> int:

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
-from destiny.types import Array
+from destiny.protocols import Array
 
 DENSE = 1000  # agents; up to here a dense eigenvalue solve takes well under a second
 RESIDUAL = 1e-10  # of an eigenpair, relative; the eigenvalue itself is then good to 1e-10 or better

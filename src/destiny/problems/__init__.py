@@ -1,11 +1,11 @@
 """What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
 from destiny.problems import custom, data, olsr, pca, sdl
-from destiny.problems.centred import Centred, centred
+from destiny.problems.centred_problem import Centred, centred
 from destiny.problems.custom import Separable, check_gradient, total
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
-from destiny.problems.pooled import pooled
+from destiny.problems.pooling import pooled
 from destiny.problems.sdl import SDL
 
 __all__ = [

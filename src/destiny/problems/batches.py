@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.held import Held
+from destiny.geometry.stiefel import random_point
+from destiny.problems.objective_data import Held
 from destiny.problems.separable import Loop
-from destiny.stiefel import random_point
-from destiny.types import Array
+from destiny.protocols import Array
 
 ROUNDING = 1e-6  # of the values compared: far above their rounding, far below a missing sample
 

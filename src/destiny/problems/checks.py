@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.types import Array
+from destiny.protocols import Array
 
 LARGEST = 1e25  # times the largest scale; SDL squares fourth powers, and (1e35)^8 is still a number
 LARGEST_SCALE = 1e10
@@ -90,9 +90,9 @@ def check_seed(seed: int | Sequence[int]) -> int | Sequence[int]:
 
 def check_scale(scale: float) -> float:
     """The factor of the data as a float of sensible size."""
-    if not abs(scale) <= LARGEST_SCALE:
+    if not 0 < abs(scale) <= LARGEST_SCALE:
         raise ProblemError(
-            f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude; found {scale}; "
+            f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude and not 0; found {scale}; "
             "leave it out to keep the data as is"
         )
     return float(scale)

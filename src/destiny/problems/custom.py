@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
-from destiny.problems import by_jax, by_torch
+from destiny.problems.autodiff import jax, torch
 from destiny.problems.checks import check_seed, check_size
 from destiny.problems.functions import Data, Functions
-from destiny.problems.held import Pair
+from destiny.problems.gradient_check import GradientCheck, check_gradient
+from destiny.problems.objective_data import Pair
 from destiny.problems.separable import Separable
 from destiny.problems.sums import Total, total
-from destiny.problems.taylor import GradientCheck, check_gradient
 
 __all__ = [
     "Functions",
@@ -129,4 +129,4 @@ def _listed(given: Any) -> bool:
 def _pair(value: Function, gradient: Function | None, autodiff: str | None) -> Pair:
     if gradient is not None:
         return Pair(value, gradient)
-    return by_jax.pair(value) if autodiff == "jax" else by_torch.pair(value)
+    return jax.pair(value) if autodiff == "jax" else torch.pair(value)

@@ -10,7 +10,7 @@ import numpy as np
 from destiny.errors import ProblemError
 from destiny.problems.batches import Drawn, DrawnLoop
 from destiny.problems.checks import check_ids, check_p, check_size
-from destiny.problems.held import Held, Pair
+from destiny.problems.objective_data import Held, Pair
 from destiny.problems.separable import Loop, naming
 from destiny.problems.sums import Summable
 

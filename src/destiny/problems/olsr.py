@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
+from destiny.problems.data.partition import Agents, Columns, Shift, Silos, Source, deal
 from destiny.problems.quadratic import Pair, Quadratic
-from destiny.problems.silos import Agents, Columns, Shift, Silos, Source, deal
 from destiny.problems.sums import Summable
-from destiny.types import Array
+from destiny.protocols import Array
 
 MAPPED = 1500  # samples in a portrait: more hide each other
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
+from destiny.problems.data.partition import Agents, Shift, Silos, Source, deal
 from destiny.problems.quadratic import Quadratic, moments
-from destiny.problems.silos import Agents, Shift, Silos, Source, deal
 from destiny.problems.sums import Summable
-from destiny.types import Array
+from destiny.protocols import Array
 
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these

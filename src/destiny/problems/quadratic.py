@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.problems import columns
 from destiny.problems.checks import check_stack
-from destiny.types import Array
+from destiny.problems.data import columns
+from destiny.protocols import Array
 
 BLOCK = 2**20
 """Elements of the data converted to float64 at a time: 8 MiB, unless the Gram matrix is larger still."""

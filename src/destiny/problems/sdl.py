@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
-from destiny.problems.silos import Agents, Silos, Source, deal
-from destiny.problems.streams import Stream, Streams
+from destiny.problems.data.partition import Agents, Silos, Source, deal
+from destiny.problems.fourth_power import Stream, Streams
 from destiny.problems.sums import Summable
-from destiny.types import Array
+from destiny.protocols import Array
 
 Precision: TypeAlias = Literal["auto", "float32", "float64"]
 

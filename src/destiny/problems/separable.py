@@ -11,7 +11,7 @@ import numpy as np
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_real, check_stack
 from destiny.problems.sums import Summable
-from destiny.types import Array, Objective
+from destiny.protocols import Array, Objective
 
 
 class Unnamed(ProblemError):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from destiny.errors import ProblemError, is_number
-from destiny.types import Array, Hosted, Problem
+from destiny.protocols import Array, Hosted, Problem
 
 
 class Summable:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from destiny.errors import SettingsError
-from destiny.output import replace
-from destiny.report.figures import open_folder
-from destiny.report.page import render
+from destiny.experiments.result_folder import replace
+from destiny.report.html.page import render
 from destiny.report.papers import FORMATS, draw
+from destiny.report.sources.results import open_folder
 
 __all__ = ["FORMATS", "report"]
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from destiny.errors import SettingsError
-from destiny.output import replace
-from destiny.plots import pyplot
-from destiny.report import atoms, network, words
-from destiny.report.charts import beside
-from destiny.report.curves import AXES, MEASURES, Curve, Look, curves, looks
-from destiny.report.figures import Figure, Panel
-from destiny.report.folder import attempt
+from destiny.experiments.result_folder import replace
+from destiny.report.charts import atoms, network_drawing
+from destiny.report.charts.curves import AXES, MEASURES, Curve, Look, curves, looks
+from destiny.report.charts.series import beside
+from destiny.report.html import wording
+from destiny.report.sources.folder import attempt
+from destiny.report.sources.results import Figure, Panel
+from destiny.run.plots import pyplot
 
 FORMATS = ("png", "pdf", "svg")
 """Suffixes of the pictures a report can be drawn as."""
@@ -55,7 +56,7 @@ def draw(figures: list[Figure], folder: Path, kind: str) -> list[Path]:
 def pictures(panel: Panel, known: dict[str, Look]) -> dict[str, Callable[[], Any]]:
     """What to draw of a panel, by name."""
     return {
-        "convergence": lambda: convergence(curves(panel, known), words.counts(panel)),
+        "convergence": lambda: convergence(curves(panel, known), wording.counts(panel)),
         "network": lambda: net(panel.first.network),
         "spectrum": lambda: spectrum(panel.first.extras.get("spectrum"), known),
         "classes": lambda: classes(panel.first.extras),
@@ -95,7 +96,7 @@ def convergence(found: list[Curve], unit: str) -> Any:
 
 def net(facts: dict[str, Any]) -> Any:
     """The network."""
-    found = network.places(facts)
+    found = network_drawing.places(facts)
     if found is None:
         return None
     from matplotlib.collections import LineCollection
@@ -113,7 +114,7 @@ def net(facts: dict[str, Any]) -> Any:
     )
     axis.invert_yaxis()  # as on the page, where y points down
     axis.margins(0.05)
-    known = network.facts(facts)
+    known = network_drawing.facts(facts)
     axis.set_title(
         ", ".join(f"{name} {known[name]}" for name in ("agents", "links", "λ") if name in known), fontsize=9
     )

@@ -1,0 +1,1 @@
+"""Messages between agents: connections over mutual TLS, and the event loop."""

@@ -1,0 +1,5 @@
+"""``python -m destiny.cli``, as ``destiny``."""
+
+from destiny.cli import main
+
+main()

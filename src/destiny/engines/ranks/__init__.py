@@ -1,0 +1,1 @@
+"""Agents on the ranks of an MPI job."""

@@ -1,0 +1,239 @@
+"""All agents in one process, spread over worker threads if asked: the same bits for any number of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
+
+from destiny.engines.hosted import HostedAgents, Traffic, map_arrays
+from destiny.errors import SettingsError, is_whole
+from destiny.protocols import Array, Problem, Topology
+from destiny.storage import checkpoint as checkpoints
+
+S = TypeVar("S")
+
+WORTH_THREADS = (
+    20_000  # numbers in one stack (d n p) below which handing work to threads costs more than it saves
+)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Engine that keeps all agents in this process.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Worker threads, each hosting some agents. By default as many as there are cores when the problem is
+        large enough to gain from it. BLAS itself runs on one thread meanwhile, so nothing fights for cores.
+    """
+
+    threads: int | None = None
+    leader = True
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not (is_whole(self.threads) and self.threads >= 1):
+            raise SettingsError(f"threads must be a whole number of at least 1; found {self.threads!r}")
+
+    def connect(self, problem: Problem, network: Topology) -> LocalTeam:
+        """Host all agents of the problem."""
+        n, p = problem.shape
+        threads = self.threads
+        if threads is None:
+            large = problem.agents * n * p >= WORTH_THREADS
+            threads = cores() if large else 1
+        return LocalTeam(problem, network, min(threads, problem.agents))
+
+    def same(self, facts: Mapping[str, Any]) -> None:
+        """One process always agrees with itself."""
+
+    def newest(self, folder: Path, agents: int) -> tuple[checkpoints.Saved | None, list[str]]:  # noqa: ARG002
+        """The newest whole checkpoint of a folder."""
+        return checkpoints.newest(folder)
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class SharedMemory:
+    """Neighbour exchange between threads: write own rows, wait for the others, read all rows."""
+
+    def __init__(self, agents: int, workers: int) -> None:
+        self.agents = agents
+        self.barrier = threading.Barrier(workers)
+        self.lock = threading.Lock()
+        self.buffers: dict[tuple[int, int, int], Array] = {}
+
+    def exchange(self, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
+        """One round for the agents ``rows``."""
+        # Two sets of buffers in turn: nobody can be two rounds ahead, so none is overwritten while read.
+        heard = [self.buffer(round % 2, k, block.shape[1]) for k, block in enumerate(blocks)]
+        for buffer, block in zip(heard, blocks, strict=True):
+            buffer[rows] = block
+        self.barrier.wait()
+        return heard
+
+    def buffer(self, turn: int, k: int, width: int) -> Array:
+        """The buffer of the k-th array of a message."""
+        with self.lock:
+            return self.buffers.setdefault((turn, k, width), np.empty((self.agents, width)))
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How the agents ``rows`` of one worker hear of the others: directly if it hosts all."""
+
+    rows: slice
+    memory: SharedMemory | None
+
+    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
+        """The worker's rows; every agent is heard."""
+        return W if self.memory is None else W[self.rows]
+
+    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
+        """One round."""
+        return blocks if self.memory is None else self.memory.exchange(self.rows, round, blocks)
+
+
+class LocalTeam:
+    """The workers of a run (`destiny.engines.hosted.Team`)."""
+
+    leader = True
+
+    def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
+        d = problem.agents
+        self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
+        self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+        self.blas = ThreadpoolController()
+        self.memory = SharedMemory(d, workers)
+        shared = self.memory if workers > 1 else None
+        with self.blas.limit(limits=1):  # the same bits of what is computed from the data, on any machine
+            self.workers = [
+                HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, Channel(rows, shared))
+                for rows in self.slices
+            ]
+
+    @property
+    def hosts(self) -> list[NDArray[np.intp]]:
+        """Which agents each worker hosts."""
+        return [w.ids for w in self.workers]
+
+    @property
+    def traffic(self) -> Traffic:
+        """What the run has cost so far; every worker counts the whole network."""
+        return self.workers[0].traffic
+
+    def rewind(self, traffic: Traffic) -> None:
+        """Count on from ``traffic``."""
+        for worker in self.workers:
+            worker.traffic = replace(traffic)
+
+    def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
+        """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""
+        # A diverging iterate overflows on its way out; the run reports it in words.
+        with self.blas.limit(limits=1), np.errstate(over="ignore", invalid="ignore"):
+            if self.pool is None:
+                return [task(parts[0], self.workers[0])]
+            self.memory.barrier.reset()
+            others = [
+                self.pool.submit(self.guarded, task, part, worker)
+                for part, worker in zip(parts[1:], self.workers[1:], strict=True)
+            ]
+            try:
+                first = self.guarded(task, parts[0], self.workers[0])
+            except threading.BrokenBarrierError:  # another worker has the error to tell
+                first = None
+            told = [job.exception() for job in others]
+            for error in sorted(
+                filter(None, told), key=lambda e: isinstance(e, threading.BrokenBarrierError)
+            ):
+                raise error
+            return [first, *(job.result() for job in others)]  # type: ignore[list-item]
+
+    def guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
+        """Run a task; whatever ends it early frees the workers that wait for it."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # per thread
+                return task(part, worker)
+        except BaseException:
+            self.memory.barrier.abort()
+            raise
+
+    def split(self, stack: Array) -> list[Array]:
+        """An array of all agents, cut along axis 0 for the workers."""
+        return [np.ascontiguousarray(stack[rows]) for rows in self.slices]
+
+    def join(self, parts: Sequence[S]) -> S:
+        """The workers' states as one; no copy if there is one worker."""
+        if len(parts) == 1:
+            return parts[0]
+        joined: S = map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
+        return joined
+
+    own = collect = gather = join  # one process hosts all agents
+
+    def mean(self, parts: Sequence[Array]) -> Array:
+        """Average over all agents."""
+        return np.asarray(self.join(parts).mean(axis=0))
+
+    def set_flood(self, parts: Sequence[Array] | None) -> None:
+        """Start a new max-consensus among the agents, or end it with None."""
+        for k, worker in enumerate(self.workers):
+            worker.flood = None if parts is None else parts[k]
+
+    @property
+    def flood(self) -> Array:
+        """What every agent has heard as the largest value so far, ``(d,)``."""
+        return np.concatenate([w.flood for w in self.workers if w.flood is not None])
+
+    def gradient(self, X: Array) -> Array:
+        """Observer: network average of the gradients at one common X ``(n, p)``."""
+        return np.asarray(self.observe(X, lambda stack, w: w.hosted.gradient(stack)).mean(axis=0))
+
+    def value(self, X: Array) -> float:
+        """Observer: objective f(X) = (1/d) sum f_i(X)."""
+        return float(self.observe(X, lambda stack, w: w.hosted.value(stack)).mean())
+
+    def values(self, X: Array) -> Array:
+        """Observer: f_i(X) of every agent, ``(d,)``."""
+        return self.observe(X, lambda stack, w: w.hosted.value(stack))
+
+    def observe(self, X: Array, task: Callable[[Array, HostedAgents], Array]) -> Array:
+        """Evaluate something of all agents at one common X."""
+        stacks = [np.broadcast_to(X, (len(w.ids), *X.shape)) for w in self.workers]
+        return np.concatenate(self.each(task, stacks))
+
+    def told(self, value: Any) -> Any:
+        """There is nobody else to tell."""
+        return value
+
+    def noticed(self, signal: str | None) -> str | None:
+        """A signal to this process is a signal to all."""
+        return signal
+
+    def same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
+        """One process always agrees with itself."""
+        return start
+
+    def save(self, folder: Path, saved: checkpoints.Saved) -> None:
+        """All agents in one file."""
+        checkpoints.save(folder, saved)
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self.pool is not None:
+            self.pool.shutdown()

@@ -1,0 +1,1 @@
+"""Experiment files, several methods side by side, folders of results."""

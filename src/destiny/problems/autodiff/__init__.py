@@ -1,0 +1,1 @@
+"""Gradients of a user's function by another library."""

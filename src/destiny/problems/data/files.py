@@ -1,0 +1,269 @@
+"""Matrices from files: .npy, .npz, .mat and .csv, whole or one file per agent. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from glob import escape
+from pathlib import Path
+from string import Formatter
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import scipy.io
+import scipy.sparse
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from destiny.errors import ProblemError
+from destiny.problems.checks import check_finite, check_matrix
+from destiny.problems.data.csv import Csv as Csv
+from destiny.problems.data.csv import Samples, count_lines, load_csv, read_head, shorten
+from destiny.problems.data.partition import Source
+
+DENSE_LIMIT = 2**33
+"""Bytes a sparse matrix may take when it is made dense: 8 GiB; split a larger one into a file per agent."""
+
+WRONG_FIELD = re.compile(r"\{[^{}]*\}|\*|%\d*[di]|#+")
+"""What people write for an agent's number instead of ``{agent}``."""
+
+Reader: TypeAlias = Callable[[Path, str | None], NDArray[Any]]
+T = TypeVar("T")
+
+
+def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = None) -> NDArray[Any]:
+    """The matrix in a file, features x samples.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.npy``: memory-mapped, so that an agent's columns are read, and checked for NaN and infinity, when
+        it is hosted and not before. ``.npz`` and ``.mat``: the only 2-D array of numbers in the file, or
+        the one named after a colon, ``"data.mat:X"``; a sparse matrix is made dense if it takes no more than
+        8 GiB. ``.csv`` and ``.csv.gz``: numbers separated by commas; a first line without any number is
+        taken for a header.
+    samples : {"columns", "rows"}, optional
+        How the file keeps its samples; rows are turned into columns by a view. By default "columns"; a
+        ``.csv`` file with a header needs it, as the header may name features or samples.
+    csv : Csv, optional
+        The layout of a ``.csv`` file.
+
+    Returns
+    -------
+    ndarray (n, m)
+        In the dtype of the file; read-only if memory-mapped.
+    """
+    if samples not in ("columns", "rows", None):
+        raise ProblemError(f'samples must be "columns" or "rows"; found {samples!r}; choose one of the two')
+    file, key = _split_key(path)
+    suffix = ".csv" if is_csv(file) else file.suffix.lower()
+    readers: dict[str, Reader] = {
+        ".npy": _load_npy,
+        ".npz": _load_npz,
+        ".mat": _load_mat,
+        ".csv": lambda file, _: load_csv(file, csv, samples),
+    }
+    if suffix not in readers:
+        raise ProblemError(f"{file} must be one of {', '.join(readers)}; found '{suffix}'; convert the file")
+    if not file.is_file():
+        raise ProblemError(f"{file} must be a file; found none; check the path")
+    if file.stat().st_size == 0:
+        raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
+    if csv is not None and csv.given and suffix != ".csv":
+        raise ProblemError(
+            f"{file} must be a .csv file for header, sep, decimal, columns and index to apply; found "
+            f"'{suffix}'; leave these out"
+        )
+    data = _read(file, partial(readers[suffix], file, key))
+    data = data.T if samples == "rows" else data
+    check_matrix(data, str(file))
+    if not isinstance(data, np.memmap):
+        check_finite(data, str(file))
+    return data
+
+
+@dataclass(frozen=True)
+class File:
+    """A matrix in a file, read when it is called for: the silo of one agent."""
+
+    path: str
+    samples: Samples | None = None
+    csv: Csv = field(default_factory=Csv)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, m_i), without reading the numbers of a ``.npy`` or ``.csv`` file; other formats are read."""
+        file = Path(self.path)
+        if not is_csv(file) or not file.is_file():
+            return self().shape
+
+        def measure() -> tuple[int, int]:
+            head = read_head(file, self.csv, self.samples)
+            return count_lines(file, self.csv, head), len(head.chosen)
+
+        shape = _read(file, measure)
+        return shape[::-1] if self.samples == "rows" else shape
+
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names in the header of a ``.csv`` file whose columns are features, as for `NamedSource`."""
+        file = Path(self.path)
+        if not is_csv(file) or not os.access(file, os.R_OK):
+            return None
+        head = _read(file, lambda: read_head(file, self.csv, self.samples))
+        return None if head.header and self.samples != "rows" else head.names
+
+    def __call__(self) -> NDArray[Any]:
+        """The matrix, as `load` gives it."""
+        return load(self.path, self.samples, self.csv)
+
+
+def silos(
+    template: str | Path | Sequence[str | Path],
+    agents: int,
+    samples: Samples | None = None,
+    csv: Csv | None = None,
+) -> list[Source]:
+    """One file per agent, each read when its agent is hosted.
+
+    Parameters
+    ----------
+    template : str, Path or list of them
+        The name of a file with ``{agent}`` for the agent's number from 0, such as ``"silo-{agent}.npy"`` or
+        ``"silo-{agent:02d}.mat:X"``; or the names of all files, in the agents' order. Files that match a
+        template but belong to no agent are refused.
+    agents : int
+        How many there are.
+    samples : {"columns", "rows"}, optional
+        As for `load`.
+    csv : Csv, optional
+        The layout of ``.csv`` files.
+    """
+    if isinstance(template, str | Path):
+        paths = _fill_in(str(template), agents)
+        _check_all_taken(str(template), paths)
+    else:
+        paths = [str(path) for path in template]
+        if len(paths) != agents or len(set(paths)) < agents:
+            raise ProblemError(
+                f"a list of files must name a different one for each of the {agents} agents; found "
+                f"{len(paths)} ({shorten([Path(path).name for path in paths])}); correct it, or set agents"
+            )
+    return [File(path, samples, csv or Csv()) for path in paths]
+
+
+def is_csv(file: str | Path) -> bool:
+    """Whether the name is that of a .csv file, compressed or not."""
+    return str(file).lower().endswith((".csv", ".csv.gz"))
+
+
+def _fill_in(template: str, agents: int) -> list[str]:
+    """The agents' files."""
+    try:
+        paths = [template.format(agent=agent) for agent in range(agents)]
+    except (LookupError, ValueError):
+        paths = [template, template]
+    if len(set(paths)) < len(paths):
+        name = Path(template).name
+        better = WRONG_FIELD.sub("{agent}", name)
+        example = better if better != name and better.count("{agent}") == 1 else "silo-{agent}.npy"
+        raise ProblemError(
+            f"the template must hold {{agent}} where the agent's number goes, and no other braces; found "
+            f"'{template}'; write for example {example}"
+        )
+    return paths
+
+
+def _check_all_taken(template: str, paths: Sequence[str]) -> None:
+    """Refuse a template that also matches files of no agent."""
+    folders = _split_key(template)[0].parts
+    fixed = next((k for k, part in enumerate(folders) if "{" in part or "}" in part), None)
+    if fixed is None:  # one agent, one name
+        return
+    base, pattern = Path(*folders[:fixed]), str(Path(*folders[fixed:]))
+    parts = [(text, name is not None) for text, name, *_ in Formatter().parse(pattern)]
+    numbered = re.compile("".join(re.escape(text) + r"\d+" * is_field for text, is_field in parts))
+    wild = "".join(escape(text) + "*" * is_field for text, is_field in parts)
+    taken = {_split_key(path)[0] for path in paths}
+    left = sorted(
+        path.name
+        for path in base.glob(wild)
+        if path not in taken and numbered.fullmatch(str(path.relative_to(base)))
+    )
+    if left:
+        raise ProblemError(
+            f"'{template}' must match one file per agent; found {shorten(left)}, which none of the "
+            f"{len(paths)} agents takes (they are numbered from 0); set agents, or give a list of files"
+        )
+
+
+def _split_key(path: str | Path) -> tuple[Path, str | None]:
+    """'file.npz:key' in two parts; the colon of a Windows drive is left alone."""
+    file, colon, key = str(path).rpartition(":")
+    return (Path(file), key) if colon and file.lower().endswith((".npz", ".mat")) else (Path(path), None)
+
+
+def _read(file: Path, reader: Callable[[], T]) -> T:
+    try:
+        return reader()
+    except ProblemError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ProblemError(
+            f"{file} must be text in UTF-8; found byte {error.object[error.start]:#x}, as in files of older "
+            'Windows programs; save it as UTF-8 (in Excel: "CSV UTF-8")'
+        ) from error
+    except Exception as error:  # a damaged file can make a parser fail in any way
+        if file.suffix.startswith(".np") and "object" in str(error).lower():
+            raise ProblemError(
+                f"{file} must hold numbers; found Python objects, which are not loaded because they can "
+                "run code; save it with a numeric dtype"
+            ) from error
+        raise ProblemError(
+            f"{file} must be a {file.suffix} file; found one that cannot be read ({error}); write it again"
+        ) from error
+
+
+def _load_npy(file: Path, _: str | None) -> NDArray[Any]:
+    return open_memmap(file, mode="r")
+
+
+def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
+    # Without this check NumPy takes any other file for a pickle and says so.
+    if not zipfile.is_zipfile(file):
+        raise ValueError("it is not a zip archive")
+    with np.load(file, allow_pickle=False) as archive:
+        data: NDArray[Any] = archive[_choose(file, archive.files, key)]
+        return data
+
+
+def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
+    content = scipy.io.loadmat(file, spmatrix=False)
+    variables = {name: value for name, value in content.items() if not name.startswith("__")}
+    matrices = [name for name, value in variables.items() if value.ndim == 2 and value.dtype.kind in "biuf"]
+    found = variables[_choose(file, matrices if key is None else list(variables), key)]
+    return _dense(file, found) if scipy.sparse.issparse(found) else np.asarray(found)
+
+
+def _dense(file: Path, found: Any) -> NDArray[Any]:
+    size = found.shape[0] * found.shape[1] * found.dtype.itemsize
+    if size > DENSE_LIMIT:
+        raise ProblemError(
+            f"{file} must fit into {DENSE_LIMIT / 2**30:g} GiB when made dense; found a sparse matrix of "
+            f"shape {found.shape} that takes {size / 2**30:.3g} GiB; split it into one file per agent"
+        )
+    return np.asarray(found.toarray())
+
+
+def _choose(file: Path, names: list[str], key: str | None) -> str:
+    """The array asked for, or the only one there is."""
+    if key is not None and key in names:
+        return key
+    if key is None and len(names) == 1:
+        return names[0]
+    found = ", ".join(sorted(names)) or "no matrix"
+    expected = "a single matrix" if key is None else f"'{key}'"
+    raise ProblemError(f"{file} must hold {expected}; found {found}; name one as in {file.name}:NAME")

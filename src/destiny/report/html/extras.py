@@ -1,0 +1,107 @@
+"""What belongs to the kind of problem: the atoms of a dictionary, a map of classes, a spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from destiny.report.charts import atoms
+from destiny.report.charts.curves import Look
+from destiny.report.charts.legend import FULL, OPEN, chart, legend, stroke, symbol
+from destiny.report.charts.series import Charts
+from destiny.report.html import wording
+from destiny.report.html.markup import Html, tag
+from destiny.report.sources.results import Panel
+
+ATOM = 72  # pixels of the screen across a small picture
+
+
+def dictionary(panel: Panel, *_: object) -> Html | None:
+    """The dictionary as pictures."""
+    best = atoms.chosen(panel)
+    if best is None:
+        return None
+    run, X = best
+    image = panel.first.extras.get("image")
+    shape = atoms.picture_shape(X.shape[0], image)
+    if shape is None:
+        return tag(
+            "p", f"The atoms have {X.shape[0]} numbers each and no known shape of a picture: not drawn."
+        )
+    count = min(X.shape[1], atoms.MOST)
+    shown = (
+        f"{count} atom{'s' * (count > 1)}"
+        if count == X.shape[1]
+        else f"The first {count} of {X.shape[1]} atoms"
+    )
+    guess = "" if image else f", taken for {shape[0]} by {shape[1]} pixels"
+    caption = f"{shown} learned by {run.label}{guess}. Mid-grey is zero; each is scaled to its largest entry."
+    pixels = atoms.sheet(X, shape)
+    width = pixels.shape[1] * max(1, round(ATOM / shape[1]))
+    picture = tag("img", src=atoms.data_uri(pixels), alt=caption, class_="atoms", width=width)
+    return tag("figure", picture, tag("figcaption", caption))
+
+
+def classes(panel: Panel, charts: Charts, group: str, *_: object) -> Html | None:
+    """Samples as the answer sees them."""
+    extras = panel.first.extras
+    points = extras.get("points")
+    if not points:
+        return None
+    names = [str(name) for name in extras.get("classes") or sorted(set(points["class"]))]
+    place = charts.classes(points, names, group)
+    count = len(points["x"])
+    by = f" by {extras['label']}" if extras.get("label") else ""
+    caption = (
+        f"{count} samples of {len(names)} classes, projected{by} and seen from where they spread most. "
+        "Classes that lie apart can be told apart."
+    )
+    swatches = [(name, symbol(Look(k), FULL)) for k, name in enumerate(names)]
+    return tag(
+        "figure",
+        legend(group, swatches),
+        chart(place, caption, "square"),
+        tag("figcaption", caption),
+    )
+
+
+def spectrum(panel: Panel, charts: Charts, group: str, known: dict[str, Look]) -> Html | None:
+    """Eigenvalues of the pooled data, and those found."""
+    held = panel.first.extras.get("spectrum")
+    if not held:
+        return None
+    pooled, found = held.get("pooled") or [], held.get("found") or {}
+    place = charts.spectrum(pooled, found, known, group)
+    swatches = [("pooled data", stroke(None))] if pooled else []
+    swatches += [(label, symbol(known.get(label, Look(len(known))), OPEN)) for label in found]
+    count = max((len(v) for v in found.values()), default=0)
+    caption = f"Eigenvalues found, {count} for each method"
+    caption += f" ({panel.title})" if panel.title else ""
+    if pooled and count:
+        worst = {
+            label: max(abs(a - b) / pooled[0] for a, b in zip(v, pooled, strict=False))
+            for label, v in found.items()
+            if v
+        }
+        told = ", ".join(f"{label} {wording.scientific(value)}" for label, value in worst.items())
+        caption += f", over the {len(pooled)} leading ones of the pooled data. Largest difference, "
+        caption += f"relative to the first eigenvalue: {told}"
+    return tag(
+        "figure",
+        legend(group, swatches),
+        chart(place, caption + "."),
+        tag("figcaption", caption + "."),
+    )
+
+
+def eigenvalues(panel: Panel) -> str:
+    """The pooled eigenvalues up to rounding errors, empty if there are none."""
+    spectrum = panel.first.extras.get("spectrum")
+    pooled = spectrum.get("pooled") if isinstance(spectrum, dict) else None
+    return " ".join(wording.scientific(value) for value in pooled) if isinstance(pooled, list) else ""
+
+
+KINDS: dict[str, tuple[str, Callable[[Panel, Charts, str, dict[str, Look]], Html | None]]] = {
+    "sdl": ("Learned atoms", dictionary),
+    "olsr": ("Class map", classes),
+    "pca": ("Spectrum", spectrum),
+}

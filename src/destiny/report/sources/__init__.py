@@ -1,0 +1,1 @@
+"""Reading folders of results."""

@@ -1,0 +1,97 @@
+"""Averages that all agents know to rounding, by mixing alone; every round and number sent is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from destiny.algorithms.blocks.gossip import centred, chebyshev, rounds_for
+from destiny.engines.hosted import HostedAgents
+from destiny.errors import DestinyError
+from destiny.protocols import Array, Topology
+from destiny.run.stopping import flooding_time
+
+ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
+MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
+LEFT = 1e-16  # what `agree` leaves of the agents' differences where the spectrum is known: less than rounding
+
+
+def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
+    """Mix until the largest change seen by any agent is rounding; all agents end after the same round.
+
+    False comes with averages that still changed after `MOST` rounds.
+    """
+    return _settle(agents, network, arrays, _relative_change)
+
+
+def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array | None = None) -> Array:
+    """The network average of ``values (hosted, ...)``, the same at all agents up to rounding.
+
+    Where the spectrum of the network is known, this takes `rounds_to_agree` rounds of Chebyshev's averaging.
+    Otherwise agents mix until nobody sees a change: relative to the largest entry, or with ``sizes``, of the
+    shape of ``values`` and none negative, each entry relative to the average of its own size. ``sizes`` are
+    then sent along. Averages that do not settle are refused.
+    """
+    if network.agents == 1:
+        return values
+    spectrum = getattr(network, "spectrum", None)
+    if spectrum is not None:
+        shift, lambda_ = centred(*spectrum)
+        rounds = rounds_for(LEFT, lambda_)
+        return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]
+    if sizes is None:
+        (mean,), settled = average(agents, network, values)
+    else:
+        (mean, _), settled = _settle(agents, network, (values, sizes), _change_by_size)
+    if not settled:
+        raise DestinyError(
+            f"the agents' averages still change after {MOST} rounds: use a network that mixes faster, or one "
+            "that all agents know ([network])"
+        )
+    return mean
+
+
+def rounds_to_agree(network: Topology) -> int | None:
+    """Rounds that `agree` takes, None if they are not known beforehand."""
+    if network.agents == 1:
+        return 0
+    spectrum = getattr(network, "spectrum", None)
+    return None if spectrum is None else rounds_for(LEFT, centred(*spectrum)[1])
+
+
+Change = Callable[[Sequence[Array], Sequence[Array]], Array]
+
+
+def _settle(
+    agents: HostedAgents, network: Topology, arrays: tuple[Array, ...], measure: Change
+) -> tuple[tuple[Array, ...], bool]:
+    """Mix until the largest change of any agent is at most `ACCURACY`; False if that took too long."""
+    start = agents.traffic.rounds
+    change = np.ones(len(agents.ids))
+    while True:
+        # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
+        heard = max(1, flooding_time(network, agents.traffic.rounds))
+        before, agents.flood = arrays, change
+        arrays = agents.mix(*arrays, rounds=heard)
+        change = measure(arrays, before)
+        done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
+        if done or agents.traffic.rounds - start >= MOST:
+            return arrays, done
+
+
+def _relative_change(new: Sequence[Array], old: Sequence[Array]) -> Array:
+    """Largest change of an entry relative to the largest entry of its array, ``(agents,)``."""
+    changes = []
+    for now, before in zip(new, old, strict=True):
+        rest = tuple(range(1, now.ndim))
+        size = np.maximum(np.abs(now).max(axis=rest), 1e-300)
+        changes.append(np.abs(now - before).max(axis=rest) / size)
+    return np.asarray(np.max(changes, axis=0))
+
+
+def _change_by_size(new: Sequence[Array], old: Sequence[Array]) -> Array:
+    """Largest change of a value or a size relative to that size, ``(agents,)``."""
+    size = np.maximum(new[1], 1e-300)
+    changes = [np.abs(now - before) / size for now, before in zip(new, old, strict=True)]
+    return np.asarray(np.max(changes, axis=(0, *range(2, 1 + size.ndim))))
