@@ -1,13 +1,19 @@
 """Runs on networks whose links fail, take turns or get worse; and what a result says of a run that failed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import destiny
 from destiny import networks
 from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.algorithms.blocks.mixing_estimate import Mixing
-from destiny.errors import SettingsError
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.threads import Channel
+from destiny.errors import NetworkError, SettingsError
+from destiny.run.own_network import checked
 
 PROBLEM = destiny.problems.pca.synthetic(n=15, m=240, p=2, xi=0.7, agents=6, seed=90701)
 
@@ -28,10 +34,9 @@ def contraction(network, start, rounds):
 def estimates(network, steps):
     """lambda as the agents estimate it, after each step."""
     ids = np.arange(network.agents)
-    mixing = Mixing.start(len(ids), np.full((len(ids), 1, 1), 0.5))
+    mixing = Mixing.start(ids, np.full((len(ids), 1, 1), 0.5))
     for k in range(steps):
-        probe, energy = mixing.riders(ids)
-        mixing = mixing.update(network.at(k) @ probe, network.at(k) @ energy, ids)
+        mixing = mixing.update(ids, *(network.at(k) @ rider for rider in mixing.riders))
         yield mixing.lambda_
 
 
@@ -50,6 +55,92 @@ def test_agents_estimate_how_well_a_network_mixes(network):
     *_, lambda_ = estimates(network, 1100)
     gap = 1 - contraction(network, 500, 900)
     assert ((1 - lambda_ > gap / 2) & (1 - lambda_ < 2 * gap)).all()
+
+
+def test_modes_that_few_rounds_mix_are_noticed():
+    """Two halves that talk in one round of 41: the first round of a window hardly ever shows it."""
+    halves = networks.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)], connected=False)
+    network = networks.periodic([halves] * 40 + [networks.ring(6)])
+    *_, lambda_ = estimates(network, 1000)
+    gap = 1 - contraction(network, 0, 2050)
+    assert ((1 - lambda_ > gap / 2) & (1 - lambda_ < 2 * gap)).all()
+
+
+@pytest.mark.parametrize(
+    "W",
+    [np.eye(1), np.eye(5), np.full((2, 2), 0.5), np.full((200, 200), 1 / 200)],
+    ids=lambda W: str(W[0, :2]),
+)
+def test_networks_with_nothing_to_estimate_leave_numbers(W):
+    mixing = Mixing.start(np.arange(len(W)), np.full((len(W), 1, 1), 0.5))
+    with np.errstate(all="raise"):
+        for _ in range(300):
+            mixing = mixing.update(np.arange(len(W)), *(W @ rider for rider in mixing.riders))
+    assert (mixing.lambda_ < 0.5).all()
+    assert np.isfinite(mixing.probe).all()
+
+
+class Given:
+    """A network with the weights of a function of the round."""
+
+    def __init__(self, weights):
+        self.agents, self.weights = 6, weights
+
+    def at(self, round):
+        return self.weights(round)
+
+
+RING = networks.ring(6).W.toarray()
+
+
+def test_a_network_of_ones_own_may_be_any_array_and_need_not_be_symmetric():
+    directed = (np.eye(6) + np.roll(np.eye(6), 1, axis=1)) / 2
+    network = Given(lambda round: directed if round % 2 else RING)
+    result = destiny.solve(PROBLEM, network, decentralised=True)
+    assert result.converged
+    threaded = destiny.solve(PROBLEM, network, decentralised=True, engine=destiny.engines.local(threads=3))
+    assert (threaded.X == result.X).all()
+    plain, same = (
+        destiny.solve(PROBLEM, n, rounds=60)
+        for n in (Given(lambda _: csr_array(RING)), Given(lambda _: RING))
+    )
+    assert (plain.X == same.X).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (0.9 * RING, "every row of the mixing matrix of round 30 must sum to 1.* sums to 0.9"),
+        (np.nan * RING, "every row .* sums to nan"),
+        (np.eye(6)[[0] * 6], "every column .* column 0 sums to 6"),
+        (np.eye(5), "of round 30 must be 6 x 6"),
+        ("ring", "must hold numbers"),
+    ],
+    ids=["rows", "nan", "columns", "size", "text"],
+)
+def test_a_network_of_ones_own_is_refused_in_the_round_that_is_wrong(wrong, sentence):
+    with pytest.raises(NetworkError, match=sentence):
+        destiny.solve(PROBLEM, Given(lambda round: RING if round < 30 else wrong), rounds=100)
+
+
+def test_agents_that_hear_others_only_still_agree_to_stop():
+    """No diagonal is stored: what an agent has heard so far must not be forgotten for it."""
+    swap = csr_array(np.eye(6)[[1, 0, 3, 2, 5, 4]])
+    assert (swap.diagonal() == 0).all()
+    worker = HostedAgents(range(6), None, checked(Given(lambda _: swap)), Channel(slice(0, 6), None))
+    worker.flood = np.arange(6.0)
+    worker.mix(np.zeros((6, 1, 1)))
+    assert worker.flood.tolist() == [1, 1, 3, 3, 5, 5]
+
+
+def test_no_word_of_eighth_powers_where_rounding_ate_them():
+    """After long without links what is shared of curvatures is what far larger numbers left of it."""
+    for moment in destiny.iterate(PROBLEM, networks.matchings(networks.ring(6))):
+        state = moment.parts[0]
+        break
+    assert DestinyMomentum().remarks(replace(state, shared=-1e-30 * state.shared), np.arange(6), True) == []
+    notes = DestinyMomentum().remarks(replace(state, shared=np.inf * state.shared), np.arange(6), True)
+    assert "no eighth power" in notes[0]
 
 
 def test_a_network_that_gets_worse_is_noticed():

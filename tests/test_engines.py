@@ -7,6 +7,7 @@ import pytest
 
 import destiny
 from destiny.engines import Local
+from destiny.errors import SettingsError
 from destiny.storage.checkpoint import flatten
 from tests.conftest import KINDS, agents_of, small_problem
 
@@ -127,3 +128,13 @@ def test_lambda_felt_by_the_agents_is_near_the_true_one():
         _, felt = survey(agents_of(problem, network))
         assert felt.shape == (16, 1, 1)
         np.testing.assert_allclose(1 - felt, 1 - network.lambda_, rtol=0.5, atol=0.05)
+
+
+def test_processes_started_together_do_not_write_the_same_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    problem, network = small_problem("pca"), destiny.networks.ring(6)
+    with pytest.raises(SettingsError, match=r"2 processes were started together.*engines\.mpi\(\)"):
+        destiny.solve(problem, network, checkpoint=tmp_path / "same")
+    alone = destiny.engines.local()
+    assert destiny.solve(problem, network, rounds=40, checkpoint=tmp_path / "own", engine=alone).steps
+    assert destiny.solve(problem, network, rounds=40).steps

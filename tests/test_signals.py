@@ -73,6 +73,14 @@ def test_a_handler_of_ones_own_is_called_once_and_decides(tmp_path, handler):
     assert result.steps == 1
 
 
+def test_an_ignored_signal_stays_ignored(tmp_path, handler):
+    handler(signal.SIGINT)  # puts back whatever was there before this test
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    result = run(tmp_path, signal.SIGINT)
+    assert result.converged
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_a_comparison_hands_the_signal_on_and_runs_no_further_method(handler):
     mine = handler(signal.SIGTERM)
     methods = {"first": Interrupted(), "second": destiny.Destiny()}

@@ -69,7 +69,10 @@ class Topology(Protocol):
         """d."""
 
     def at(self, round: int) -> csr_array[Any, Any]:
-        """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process."""
+        """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process.
+
+        Every row and every column sums to 1; a class of your own may return any array, which is checked.
+        """
 
 
 @runtime_checkable
@@ -79,6 +82,14 @@ class ChangingTopology(Topology, Protocol):
     @property
     def lowest(self) -> float:
         """Smallest eigenvalue of the mixing matrix, over the rounds that were looked at."""
+
+
+@runtime_checkable
+class VerifiedTopology(Topology, Protocol):
+    """A topology whose matrices are doubly stochastic by construction: nobody needs to check them."""
+
+    verified: bool
+    """True; that there is such an attribute is what counts."""
 
 
 class Agents(Protocol):

@@ -190,7 +190,7 @@ class DestinyMomentum:
         violation, zero, one = scalar(norm(E)), np.zeros_like(L), np.ones_like(L)
         s = MomentumState(
             X=X, before=X, D=D + pull, H=H + pull, beta=beta, eta=zero, mu=zero, age=zero, steepest=V,
-            curvature=L, shared=shared, uphill=zero, mixing=Mixing.start(len(L), lambda_),
+            curvature=L, shared=shared, uphill=zero, mixing=Mixing.start(agents.ids, lambda_),
             pace=np.minimum(1.0, self.gap * (1 - lambda_)),
             trust=one, ceiling=one, drift=zero, drifted=one * np.finfo(np.float64).max, count=zero,
             violation=violation, worst=violation, disagreement=zero,
@@ -219,10 +219,10 @@ class DestinyMomentum:
             move *= np.where(length > REACH, REACH / np.where(length > 0, length, 1.0), 1.0)
         move += s.X
         mixing = s.mixing
-        riders = () if self.spectrum else mixing.riders(agents.ids)
+        riders = () if self.spectrum else mixing.riders
         X, D, shared, uphill, age, *mixed = self.filter(agents, move, s.D, s.shared, s.uphill, s.age, *riders)
         if riders:
-            mixing = mixing.update(mixed[0], mixed[1], agents.ids)
+            mixing = mixing.update(agents.ids, *mixed)
         move -= X
         E = deviation(X)
         direction = DIRECTIONS[self.direction]
@@ -297,7 +297,8 @@ class DestinyMomentum:
     def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:  # noqa: ARG002
         """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
         largest = float(s.curvature.max())
-        if largest > 0 and not (np.isfinite(s.shared).all() and (s.shared > 0).any()):
+        # Not s.shared > 0: after long without a link it is what rounding left of far larger numbers.
+        if largest > 0 and not (np.isfinite(s.shared).all() and (eighth(s.curvature) > 0).any()):
             return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
         if converged:
             return []

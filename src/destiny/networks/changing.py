@@ -60,6 +60,7 @@ class Redrawn(ABC):
 
     network: Network
     seed: int
+    verified = True
 
     @property
     def agents(self) -> int:

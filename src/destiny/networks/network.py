@@ -50,6 +50,7 @@ class Network:
     name: str = "network"
     weights: str = "given"
     connected: bool = True
+    verified = True
 
     def __post_init__(self) -> None:
         checks.check_matrix(self.W)

@@ -52,6 +52,7 @@ class Schedule:
 
     networks: tuple[Network, ...]
     repeats: bool
+    verified = True
 
     @property
     def agents(self) -> int:

@@ -9,7 +9,10 @@ from typing import Any
 
 
 class Interrupt:
-    """While this is open the first signal only raises a flag; a second one interrupts at once."""
+    """While this is open the first signal only raises a flag; a second one interrupts at once.
+
+    A signal that the process ignores (nohup, a background job of a shell script) stays ignored.
+    """
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -19,7 +22,8 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # others cannot set handlers
-            self.before = {s: signal.signal(s, self.handle) for s in self.SIGNALS}
+            heeded = [s for s in self.SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]
+            self.before = {s: signal.signal(s, self.handle) for s in heeded}
         return self
 
     def handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002

@@ -16,6 +16,7 @@ from destiny._version import __version__
 from destiny.algorithms import DestinyMomentum
 from destiny.engines import Local
 from destiny.engines.hosted import Deaf, Engine, Team, Traffic
+from destiny.engines.ranks.launch import launched
 from destiny.engines.same_settings import columns_of
 from destiny.errors import ProblemError, SettingsError, is_whole
 from destiny.geometry.stiefel import random_point, violation
@@ -26,6 +27,7 @@ from destiny.run.centring import centre, planned_rounds, without_shifts
 from destiny.run.compatibility import require_fit
 from destiny.run.driver import Drive, Moment, settings_of
 from destiny.run.interrupt import Interrupt, deliver
+from destiny.run.own_network import checked
 from destiny.run.progress import ProgressBar
 from destiny.run.result import Result
 from destiny.run.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
@@ -69,7 +71,7 @@ def _moments(
     resume: checkpoints.Saved | None, facts: Mapping[str, Any],
 ) -> Iterator[Moment]:  # fmt: skip
     """The loop of `iterate`; ``facts`` must be the same in all processes of the run."""
-    team = engine.connect(problem, network)
+    team = engine.connect(problem, checked(network))
     try:
         X = team.same({**_facts(problem, network, algorithm, resume), **facts}, X)
         clock = time.perf_counter()
@@ -124,6 +126,16 @@ def _prepare(
             "orthonormalise its columns"
         )
     return problem, np.broadcast_to(X, (d, n, p))
+
+
+def _require_alone() -> None:
+    """Refuse processes started together that would all write the same checkpoints."""
+    if (count := max(launched().values(), default=1)) > 1:
+        raise SettingsError(
+            f"{count} processes were started together, and without an engine each of them would run all "
+            "agents and write the same checkpoints: give engine=destiny.engines.mpi() to share the agents "
+            "out, or engine=destiny.engines.local() and a folder for each process"
+        )
 
 
 def chosen(algorithm: Algorithm[Any] | None, problem: Problem, network: Topology) -> Algorithm[Any]:
@@ -315,6 +327,7 @@ def prepare(
 ) -> Run:
     """Everything of `solve` that can be refused, before anything is computed or written; then ``.go()``."""
     problem, X = _prepare(problem, network, start, seed)
+    checked(network).at(0)  # of a class of the user's own, it is refused here if wrong
     algorithm = chosen(algorithm, problem, network)
     opening, centring = getattr(algorithm, "opening", 0), planned_rounds(problem, network)
     if is_whole(rounds) and rounds < opening + centring:
@@ -324,6 +337,8 @@ def prepare(
             f"{' and to '.join(tasks)}; found {rounds}"
         )
     limits: list[Rule] = [*([] if seconds is None else [Seconds(seconds)]), Rounds(rounds)]
+    if engine is None and checkpoint is not None:
+        _require_alone()
     engine = engine or Local()
     title = label or str(settings_of(algorithm)["kind"])
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from destiny.errors import SettingsError, is_number, is_whole
 from destiny.protocols import Topology
 from destiny.run.metrics import Measures
+from destiny.run.own_network import checked
 
 # Rounds to wait for news of all agents: far more than lossy paths need, and seconds to look through.
 FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
@@ -124,10 +125,11 @@ def flooding_time(network: Topology, start: int) -> int:
     limit = FLOOD_LEAST + FLOOD_PER_AGENT * network.agents
     heard: NDArray[np.uint8] = np.packbits(np.eye(network.agents, dtype=bool), axis=1)
     all_heard = np.packbits(np.ones(network.agents, dtype=bool))
+    known = checked(network)
     for k in range(limit):
         if (heard == all_heard).all():
             return k
-        W = network.at(start + k)
+        W = known.at(start + k)
         heard = np.bitwise_or.reduceat(heard[W.indices], W.indptr[:-1], axis=0)
     raise SettingsError(
         f"agents cannot agree to stop: after {limit} rounds some have not heard of each other; "

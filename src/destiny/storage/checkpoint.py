@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from destiny.errors import CheckpointError
 from destiny.protocols import Array, Topology
@@ -164,10 +165,10 @@ def network_digest(network: Topology) -> str:
     digest = hashlib.sha256()
     before = None
     for k in range(64):  # longer than most periods, and enough to tell two rates of lost links apart
-        W = network.at(k)
-        if W is before:  # a fixed network is looked at once
+        given = network.at(k)
+        if given is before:  # a fixed network is looked at once
             continue
-        before = W
+        before, W = given, csr_array(given)
         for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
             digest.update(part.tobytes())
     return digest.hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,17 @@ SLOWEST = 1 - 2e-4  # a window cannot tell a larger lambda from 1
 class Mixing:
     """Probes that are mixed along with a method's own messages; every array ``(agents, ...)``.
 
-    In the first step of a window every agent sends fresh random numbers r and adds W r - r, whose mean over
-    the network is zero, to its probe. Then the probe is mixed, step by step, and shrinks like lambda^t. Its
+    In every window each agent draws random numbers r, which are mixed step by step; what the window has made
+    of them minus r, whose mean over the network is zero, is added to the probe. So a mode shows as soon as
+    some round of a window shrinks it, however few do. The probe is mixed, too, and shrinks like lambda^t. Its
     energy, summed over blocks of steps that double in length, is averaged over the network during the next
     window; the ratio of two blocks tells lambda. Probes are never reset: slow modes add up over the windows.
     """
 
     probe: Array
     """(agents, PROBES)."""
+    fresh: Array
+    """The random numbers of this window, mixed since its start, (agents, PROBES)."""
     energy: Array
     """An agent's own energies in this window, (agents, BLOCKS)."""
     averaged: Array
@@ -41,37 +44,40 @@ class Mixing:
     """(agents, 1, 1)."""
 
     @classmethod
-    def start(cls, agents: int, lambda_: Array) -> Mixing:
+    def start(cls, ids: NDArray[np.intp], lambda_: Array) -> Mixing:
         """The first window, before its first step; lambda as the opening rounds estimated it."""
-        zero, energy = np.zeros((agents, 1)), np.zeros((agents, BLOCKS))
-        return cls(np.zeros((agents, PROBES)), energy, energy, zero, zero, lambda_)
+        zero, energy = np.zeros((len(ids), 1)), np.zeros((len(ids), BLOCKS))
+        return cls(np.zeros((len(ids), PROBES)), _draw(ids, 0), energy, energy, zero, zero, lambda_)
 
-    def riders(self, ids: NDArray[np.intp]) -> tuple[Array, Array]:
+    @property
+    def riders(self) -> tuple[Array, Array, Array]:
         """What is sent along in a step's message."""
-        return (self.probe if self.place.flat[0] else self._fresh(ids)), self.averaged
+        return self.probe, self.fresh, self.averaged
 
-    def update(self, probe: Array, averaged: Array, ids: NDArray[np.intp]) -> Mixing:
+    def update(self, ids: NDArray[np.intp], probe: Array, fresh: Array, averaged: Array) -> Mixing:
         """The state after a step, from the mixed riders; lambda changes at the end of a window only."""
-        place = int(self.place.flat[0])
-        if place == 0:
-            probe = self.probe + (probe - self._fresh(ids))
-            return replace(self, probe=probe, averaged=averaged, place=self.place + 1)
+        place, window = int(self.place.flat[0]), int(self.window.flat[0])
         energy = self.energy.copy()
-        energy[:, place.bit_length() - 1] += np.sum(probe**2, axis=1)
-        after = replace(self, probe=probe, averaged=averaged, energy=energy, place=self.place + 1)
-        window = int(self.window.flat[0])
+        if place > 0:
+            energy[:, place.bit_length() - 1] += np.sum(probe**2, axis=1)
+        elif window == 0:  # there is no window before: what the first round does must be enough
+            probe = fresh - self.fresh
         if place + 1 < _length(window):
-            return after
+            return Mixing(probe, fresh, energy, averaged, self.place + 1, self.window, self.lambda_)
         lambda_ = self.lambda_
         if window > 0:  # in the first window there is nothing averaged yet
             new = estimate(averaged, _length(window - 1))
             # Bad news at once, good news by halves: windows tend to miss the slowest modes.
             lambda_ = np.maximum(new, 1 - np.sqrt((1 - new) * (1 - lambda_)))
-        return Mixing(probe, 0 * energy, energy, 0 * self.place, self.window + 1, lambda_)
+        probe = probe + (fresh - _draw(ids, window))
+        return Mixing(
+            probe, _draw(ids, window + 1), 0 * energy, energy, 0 * self.place, self.window + 1, lambda_
+        )
 
-    def _fresh(self, ids: NDArray[np.intp]) -> Array:
-        window = int(self.window.flat[0])
-        return np.stack([np.random.default_rng([SEED, int(i), window]).standard_normal(PROBES) for i in ids])
+
+def _draw(ids: NDArray[np.intp], window: int) -> Array:
+    """Random numbers of some agents, the same wherever they are hosted."""
+    return np.stack([np.random.default_rng([SEED, int(i), window]).standard_normal(PROBES) for i in ids])
 
 
 def _length(window: int) -> int:

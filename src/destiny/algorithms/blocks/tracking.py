@@ -72,15 +72,15 @@ class Tracking(Scheme):
         return TrackingState(
             X=X, D=o.D, H=o.H, beta=o.beta, pace=o.pace,
             violation=violation, worst=violation, stalled=zero, escaping=zero, doublings=zero,
-            disagreement=zero, scale=scalar(norm(o.D)), mixing=Mixing.start(len(X), o.lambda_),
+            disagreement=zero, scale=scalar(norm(o.D)), mixing=Mixing.start(agents.ids, o.lambda_),
         )  # fmt: skip
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
         """X+ = W (X - eta D), D+ = W D + H(X+) - H(X): one round, DESTINY's form."""
         V = s.X - s.pace.eta * s.D
         if self.estimates:
-            X, WD, probe, energy = agents.mix(V, s.D, *s.mixing.riders(agents.ids))
-            s = self.adapt(s, s.mixing.update(probe, energy, agents.ids))
+            X, WD, *mixed = agents.mix(V, s.D, *s.mixing.riders)
+            s = self.adapt(s, s.mixing.update(agents.ids, *mixed))
         else:
             X, WD = agents.mix(V, s.D)
         E = deviation(X)

@@ -1,0 +1,71 @@
+"""Networks of a class of the user's own: every round's matrix is checked before the agents use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from destiny.errors import NetworkError
+from destiny.protocols import Topology, VerifiedTopology
+
+ROUNDING = 1e-10  # what sums of weights computed in double precision may miss
+
+
+def checked(network: Topology) -> Topology:
+    """The network itself if its matrices are right by construction, one that checks them otherwise."""
+    return network if isinstance(network, VerifiedTopology) else Checked(network)
+
+
+class Checked:
+    """A topology whose matrices are checked, round by round, in every process alike.
+
+    They must be doubly stochastic, or the agents would average to something else than the mean. Symmetric
+    they need not be: in a round an agent may hear one neighbour and talk to another.
+    """
+
+    verified = True
+
+    def __init__(self, network: Topology) -> None:
+        self.network = network
+        self.last: tuple[Any, csr_array[Any, Any]] | None = None
+
+    @property
+    def agents(self) -> int:
+        """d."""
+        return self.network.agents
+
+    def at(self, round: int) -> csr_array[Any, Any]:
+        """Mixing matrix of a round ``(d, d)``, the same object for as long as the user's is the same."""
+        given, last = self.network.at(round), self.last
+        if last is None or last[0] is not given:
+            self.last = last = (given, _matrix(given, self.agents, round))
+        return last[1]
+
+
+def _matrix(given: Any, agents: int, round: int) -> csr_array[Any, Any]:
+    try:
+        W = csr_array(given if issparse(given) else np.asarray(given), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise NetworkError(
+            f"the mixing matrix of round {round} must hold numbers, a row per agent; found {type(given)}"
+        ) from error
+    if W.shape != (agents, agents):
+        raise NetworkError(
+            f"the mixing matrix of round {round} must be {agents} x {agents}, a row per agent; "
+            f"found shape {W.shape}"
+        )
+    for axis, name in ((1, "row"), (0, "column")):
+        sums = W.sum(axis=axis)
+        i = int(np.abs(sums - 1).argmax())  # a NaN counts as the largest
+        if not abs(sums[i] - 1) <= ROUNDING:
+            raise NetworkError(
+                f"every {name} of the mixing matrix of round {round} must sum to 1, or agents do not average "
+                f"to the mean; {name} {i} sums to {sums[i]:.10g}: correct the network's at(round)"
+            )
+    # A zero on the diagonal is stored, too: agents hear themselves. The conversion sorts the indices.
+    places, own = W.tocoo(), np.arange(agents)
+    rows, columns = np.concatenate([places.row, own]), np.concatenate([places.col, own])
+    entries = np.concatenate([places.data, np.zeros(agents)])
+    return csr_array((entries, (rows, columns)), shape=(agents, agents))
