@@ -151,7 +151,7 @@ def folder(tmp_path_factory):
     (folder / "noise.npz").write_bytes(b"this is not an archive")
     (folder / "noise.mat").write_bytes(b"this is not MATLAB's" * 20)
     (folder / "ragged.csv").write_text("1,2,3\n4,5\n", encoding="utf-8")
-    (folder / "words.csv").write_text("1,2,3\n4,five,6\n", encoding="utf-8")
+    (folder / "words.csv").write_text("1,2.5,3\n4,five,6\n", encoding="utf-8")
     (folder / "data.txt").write_text("1 2 3\n", encoding="utf-8")
     np.save(folder / "short.npy", D[:, :-1])
     np.save(folder / "nan-targets.npy", spoilt(D, np.nan, row=1))

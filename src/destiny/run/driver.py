@@ -22,6 +22,7 @@ from destiny.run import metrics, square
 from destiny.run.centring import ROUNDS, Centring, mean_share, uncentred
 from destiny.run.history import COLUMNS, UNCOUNTED, History
 from destiny.run.interrupt import Interrupt
+from destiny.run.own_network import checked
 from destiny.run.result import Result
 from destiny.run.stopping import Diverged, Progress, Rounds, Rule, Seconds, Stop, Tolerance, flooding_time
 from destiny.storage import checkpoint as checkpoints
@@ -248,7 +249,8 @@ class Drive:
         """What must be equal for a checkpoint to be this run's."""
         return {
             "shape": list(self.X.shape),
-            "network": checkpoints.network_digest(self.network),  # first: settings may follow from it
+            # The network first: settings may follow from it.
+            "network": checkpoints.network_digest(checked(self.network)),
             "settings": self.settings,
             **({"mini-batches (size, seed)": self.batches} if self.batches else {}),
             **({"centring of the data": self.centring} if self.centring else {}),

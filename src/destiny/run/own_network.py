@@ -46,7 +46,8 @@ class Checked:
 
 def _matrix(given: Any, agents: int, round: int) -> csr_array[Any, Any]:
     try:
-        W = csr_array(given if issparse(given) else np.asarray(given), dtype=np.float64)
+        matrix: Any = given if issparse(given) else np.asarray(given, dtype=np.float64)
+        W: csr_array[Any, Any] = csr_array(matrix).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise NetworkError(
             f"the mixing matrix of round {round} must hold numbers, a row per agent; found {type(given)}"

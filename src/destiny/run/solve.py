@@ -173,7 +173,7 @@ def _facts(
         "mini-batches": getattr(problem, "batches", []),
         "centring": problem.settings if isinstance(problem, Centred) else {},
         "columns": columns_of(problem),
-        "network": checkpoints.network_digest(network),
+        "network": checkpoints.network_digest(checked(network)),
         "algorithm": settings_of(algorithm),
         "step to resume from": None if resume is None else resume.facts["step"],
     }
