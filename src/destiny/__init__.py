@@ -6,13 +6,9 @@ subject to X^T X = I_p, talking to their neighbours only.
 
 import logging as _logging
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING
 
-from destiny import algorithms, datasets, engines, networks, problems
 from destiny._version import __version__ as __version__
-from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.algorithms.blocks import step_sizes as steps
-from destiny.diagnosis import Diagnosis, diagnose
 from destiny.errors import (
     CheckpointError,
     DestinyError,
@@ -22,33 +18,33 @@ from destiny.errors import (
     ProblemError,
     SettingsError,
 )
-from destiny.experiments.compare import Comparison, compare
-from destiny.geometry import directions, lagrangian, stiefel
-from destiny.problems import check_gradient
-from destiny.run import metrics, stopping
-from destiny.run import plots as plots
-from destiny.run.history import History
-from destiny.run.result import Result
-from destiny.run.solve import iterate, solve
 
 _logging.getLogger("destiny").addHandler(
     _logging.NullHandler()
 )  # what is logged is the application's to show
 
 __all__ = [
+    "Activity",
     "CheckpointError",
     "Comparison",
     "Destiny",
+    "DestinyAsync",
     "DestinyError",
     "DestinyMomentum",
+    "DestinyNewton",
+    "DestinyProx",
     "Diagnosis",
     "History",
+    "Messages",
     "MismatchError",
     "MissingExtraError",
     "NetworkError",
     "ProblemError",
     "Result",
     "SettingsError",
+    "Silos",
+    "SimulatedResult",
+    "World",
     "algorithms",
     "check_gradient",
     "compare",
@@ -61,15 +57,99 @@ __all__ = [
     "metrics",
     "networks",
     "problems",
+    "simulate",
     "solve",
     "steps",
     "stiefel",
     "stopping",
 ]
 
+if TYPE_CHECKING:
+    from destiny import agents as agents
+    from destiny import algorithms, datasets, engines, networks, problems
+    from destiny import diagnosis as diagnosis
+    from destiny import errors as errors
+    from destiny import estimators as estimators
+    from destiny import experiments as experiments
+    from destiny import geometry as geometry
+    from destiny import protocols as protocols
+    from destiny import report as report
+    from destiny import run as run
+    from destiny import simulation as simulation
+    from destiny.algorithms import Destiny, DestinyAsync, DestinyMomentum, DestinyNewton, DestinyProx
+    from destiny.algorithms.blocks import step_sizes as steps
+    from destiny.diagnosis import Diagnosis, diagnose
+    from destiny.experiments.compare import Comparison, compare
+    from destiny.geometry import directions, lagrangian, stiefel
+    from destiny.problems import check_gradient
+    from destiny.problems.data import Silos
+    from destiny.run import metrics, stopping
+    from destiny.run import plots as plots
+    from destiny.run.history import History
+    from destiny.run.messages import Messages
+    from destiny.run.result import Result
+    from destiny.run.solve import iterate, solve
+    from destiny.simulation import Activity, SimulatedResult, World, simulate
+else:
+    # Imported when first used: a script or command waits for what it needs, nothing else.
+    _ROOMS = (
+        "agents",
+        "algorithms",
+        "datasets",
+        "diagnosis",
+        "engines",
+        "errors",
+        "estimators",
+        "experiments",
+        "geometry",
+        "networks",
+        "problems",
+        "protocols",
+        "report",
+        "run",
+        "simulation",
+    )
+    _MODULES = {room: f"destiny.{room}" for room in _ROOMS} | {
+        "directions": "destiny.geometry.directions",
+        "lagrangian": "destiny.geometry.lagrangian",
+        "metrics": "destiny.run.metrics",
+        "plots": "destiny.run.plots",
+        "steps": "destiny.algorithms.blocks.step_sizes",
+        "stiefel": "destiny.geometry.stiefel",
+        "stopping": "destiny.run.stopping",
+    }
+    _HOMES = {
+        "Activity": "destiny.simulation",
+        "Comparison": "destiny.experiments.compare",
+        "Destiny": "destiny.algorithms",
+        "DestinyAsync": "destiny.algorithms",
+        "DestinyMomentum": "destiny.algorithms",
+        "DestinyNewton": "destiny.algorithms",
+        "DestinyProx": "destiny.algorithms",
+        "Diagnosis": "destiny.diagnosis",
+        "History": "destiny.run.history",
+        "Messages": "destiny.run.messages",
+        "Result": "destiny.run.result",
+        "Silos": "destiny.problems.data",
+        "SimulatedResult": "destiny.simulation",
+        "World": "destiny.simulation",
+        "check_gradient": "destiny.problems",
+        "compare": "destiny.experiments.compare",
+        "diagnose": "destiny.diagnosis",
+        "iterate": "destiny.run.solve",
+        "simulate": "destiny.simulation",
+        "solve": "destiny.run.solve",
+    }
 
-def __getattr__(name: str) -> _ModuleType:
-    """Parts that need an extra are imported when they are first used."""
-    if name == "estimators":
-        return _import_module("destiny.estimators")
-    raise AttributeError(f"module 'destiny' has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _MODULES:
+            value = _import_module(_MODULES[name])
+        elif name in _HOMES:
+            value = getattr(_import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module 'destiny' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *_MODULES, *_HOMES})

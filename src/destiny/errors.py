@@ -1,24 +1,5 @@
 """What can go wrong, in one sentence each: expected, found, what to do."""
 
-import math
-from numbers import Integral, Real
-from typing import TypeGuard
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a setting is a whole number, NumPy's included; true and false are not."""
-    return not isinstance(value, bool) and isinstance(value, Integral)
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a setting is a finite real number, NumPy's included; true and false are not."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:  # a whole number beyond every float
-        return False
-
 
 class DestinyError(Exception):
     """Base of every error this package raises on purpose; its text is one sentence for a person."""
@@ -35,7 +16,11 @@ class NetworkError(DestinyError, ValueError):
 
 
 class SettingsError(DestinyError, ValueError):
-    """A setting, a file's key or a command-line option that cannot be used."""
+    """A setting, a file's key or a command-line option that cannot be used; ``option`` may name it."""
+
+    def __init__(self, text: str, option: str = "") -> None:
+        super().__init__(text)
+        self.option = option
 
 
 class MismatchError(SettingsError):
