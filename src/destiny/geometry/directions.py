@@ -1,6 +1,6 @@
-"""Directions a method may follow: fields that vanish at the stationary points, from one gradient each.
+"""Directions for the steps of a method: fields that vanish at the stationary points, at one gradient each.
 
-A direction takes grad f at a point near X (its ``slope``) and E = X^T X - I, which a step has at hand anyway:
+A direction is a function of ``slope``, grad f at a point near X, and of E = X^T X - I:
 
     h        slope at X X^T X            slope (3 I - X^T X)/2 - X sym(X^T slope)   + beta X E   DESTINY
     expen    slope at X (3 I - X^T X)/2  the same                                   + beta X E   ExPen
@@ -12,7 +12,7 @@ and, for PCA only (slope = -C X), Sanger's rule, whose columns tend to the eigen
     sanger   slope at X                  slope - X triu(X^T slope)
     oja      slope at X                  slope - X N^-1 triu(X^T slope),  N = diag(X^T X)
 
-All agree with the Riemannian gradient on the manifold (landing up to a factor; Sanger's up to a rotation).
+On the manifold all equal the Riemannian gradient (landing up to the factor 1/2, Sanger's up to a rotation).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from destiny.protocols import Array
 
 @dataclass(frozen=True)
 class Direction:
-    """Where to evaluate grad f, and what to make of it."""
+    """A direction in two parts: the point at which to evaluate grad f, and a formula."""
 
     point: Callable[[Array, Array], Array]
     """(X, E) -> evaluation point."""
@@ -37,7 +37,7 @@ class Direction:
     """(X, E, slope, beta) -> the direction."""
 
     def __call__(self, gradient: Callable[[Array], Array], X: Array, beta: float | Array) -> Array:
-        """The direction at X."""
+        """The direction at X, of the same shape; one evaluation of ``gradient``."""
         E = deviation(X)
         return self.assemble(X, E, gradient(self.point(X, E)), beta)
 
@@ -58,21 +58,19 @@ def at_itself(X: Array, E: Array) -> Array:  # noqa: ARG001
 
 
 def plam(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
-    """Gradient of the augmented Lagrangian with its multiplier held fixed (Gao, Liu & Yuan 2019)."""
+    """slope - X sym(X^T slope) + beta X E: gradient of the augmented Lagrangian (Gao, Liu & Yuan 2019)."""
     return slope + X @ (beta * E - sym(transpose(X) @ slope))
 
 
 def landing(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
     """skew(slope X^T) X + beta X E (Ablin & Peyre 2022); its two parts are orthogonal."""
-    turn = slope @ (identity(X.shape[-1]) + E)
-    turn -= X @ (transpose(slope) @ X)
-    turn /= 2
-    turn += X @ (beta * E)
+    turn = slope @ ((identity(X.shape[-1]) + E) / 2)
+    turn += X @ (beta * E - transpose(slope) @ X / 2)
     return turn
 
 
 def sanger(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:  # noqa: ARG001
-    """The generalised Hebbian rule (Sanger 1989): column j gives way to columns 1..j."""
+    """The generalised Hebbian rule (Sanger 1989), slope - X triu(X^T slope)."""
     return slope - X @ np.triu(transpose(X) @ slope)
 
 
@@ -92,4 +90,4 @@ DIRECTIONS: dict[str, Direction] = {
 }
 """Directions by name."""
 ANY_F = ("h", "expen", "plam", "landing")
-"""Those that any smooth objective allows."""
+"""Directions for any smooth objective."""

@@ -24,7 +24,7 @@ def cubic(X: Array) -> Array:
 
 
 def dissolve(X: Array) -> Array:
-    """X (3 I - X^T X) / 2, where constraint dissolving evaluates it: safe for f that grow, such as OLSR."""
+    """X (3 I - X^T X) / 2, where constraint dissolving evaluates grad f; for fast growing f."""
     return X - X @ deviation(X) / 2
 
 
@@ -51,7 +51,7 @@ def gradient_h(gradient: Function, X: Array, beta: float) -> Array:
 
 
 def assemble(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
-    """H from its pieces: E = X^T X - I and ``slope`` = grad f at the evaluation point.
+    """H from E = X^T X - I and ``slope``, grad f at the evaluation point.
 
     H = slope (3 I - X^T X) / 2 - X sym(X^T slope) + beta X (X^T X - I); the Riemannian gradient where E = 0.
     """

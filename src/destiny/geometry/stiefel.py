@@ -6,8 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from destiny.errors import ProblemError, is_whole
+from destiny.errors import ProblemError
 from destiny.protocols import Array
+from destiny.validation import is_whole
+
+WELL_CONDITIONED = 0.05  # least over largest eigenvalue of X^T X: X (X^T X)^{-1/2} loses a factor 20 at most
+SAFE_REGION = 1 / 6  # the region R of Lemma 2.1, in which the theory holds: ||X^T X - I||_F <= 1/6
 
 
 def transpose(X: Array) -> Array:
@@ -32,29 +36,34 @@ def norm(X: Array) -> Array:
     return np.sqrt(inner(X, X))
 
 
+def scalar(values: Array) -> Array:
+    """``(...) -> (..., 1, 1)``, a view: one number for each matrix of a stack, to multiply it with."""
+    return values[..., None, None]
+
+
 def tangent(X: Array, D: Array) -> Array:
-    """D - X sym(X^T D): projection of D on the tangent space at X; of grad f, the Riemannian gradient."""
+    """Project D on the tangent space at X, D - X sym(X^T D); grad f becomes the Riemannian gradient."""
     return D - X @ sym(transpose(X) @ D)
 
 
 def polar(X: Array) -> Array:
-    """Nearest point of the manifold, X (X^T X)^{-1/2}; NaN where X is not finite.
+    """Nearest point of the manifold, the polar factor X (X^T X)^{-1/2} of X; NaN where X is not finite.
 
-    From the eigenvalues of X^T X, p x p, where its condition allows all digits; elsewhere from the SVD of X,
-    several times the work.
+    It is computed from the eigenvalues of X^T X if that is well conditioned, and otherwise from the SVD of X,
+    which takes several times as long.
     """
     stack = X.reshape(-1, *X.shape[-2:])
-    square = transpose(stack) @ stack
-    finite = np.asarray(np.isfinite(square).all(axis=(1, 2)))
-    w, V = np.linalg.eigh(np.where(finite[:, None, None], square, identity(X.shape[-1])))
-    sound = finite & (w[:, 0] > 0.05 * w[:, -1])  # the digits lost are those of the condition, here 20
-    w = np.where(sound[:, None], w, 1.0)
-    near = stack @ ((V / np.sqrt(w)[:, None, :]) @ transpose(V))
-    near[~finite] = np.nan
-    if (rest := finite & ~sound).any():
-        U, _, Vt = np.linalg.svd(stack[rest], full_matrices=False)
-        near[rest] = U @ Vt
-    return np.asarray(near.reshape(X.shape))
+    gram = transpose(stack) @ stack
+    finite = np.asarray(np.isfinite(gram).all(axis=(1, 2)))
+    w, V = np.linalg.eigh(np.where(finite[:, None, None], gram, identity(X.shape[-1])))
+    by_eigenvalues = finite & (w[:, 0] > WELL_CONDITIONED * w[:, -1])
+    w = np.where(by_eigenvalues[:, None], w, 1.0)
+    nearest = stack @ ((V / np.sqrt(w)[:, None, :]) @ transpose(V))
+    nearest[~finite] = np.nan
+    if (by_svd := finite & ~by_eigenvalues).any():
+        U, _, Vt = np.linalg.svd(stack[by_svd], full_matrices=False)
+        nearest[by_svd] = U @ Vt
+    return np.asarray(nearest.reshape(X.shape))
 
 
 def qr(X: Array) -> Array:
@@ -76,14 +85,17 @@ def violation(X: Array) -> Array:
 
 @lru_cache
 def identity(p: int) -> Array:
-    """I_p, made once: it is asked for in every step."""
+    """I_p, read-only and cached."""
     I = np.eye(p)
     I.flags.writeable = False
     return I
 
 
 def random_point(n: int, p: int, seed: int = 0) -> Array:
-    """A uniformly distributed point: QR of a Gaussian matrix. Equal seeds give equal points everywhere."""
+    """A uniformly distributed point ``(n, p)`` of St(n, p): QR of a Gaussian matrix.
+
+    Raises `ProblemError` unless 1 <= p <= n and ``seed`` is a whole number >= 0.
+    """
     if not 1 <= p <= n:
         raise ProblemError(
             f"a point of St(n, p) needs 1 <= p <= n; found n = {n}, p = {p}: choose a smaller p"
@@ -96,5 +108,5 @@ def random_point(n: int, p: int, seed: int = 0) -> Array:
 def subspace_distance(X: Array, Y: Array) -> float:
     """||X X^T - Y Y^T||_2, the sine of the largest angle between two subspaces of equal dimension."""
     X, Y = polar(X), polar(Y)
-    # From the part of Y outside X, not from sqrt(1 - cos^2): that would lose half of the digits.
+    # The norm of the part of Y orthogonal to X: sqrt(1 - cos^2) would lose half of the digits.
     return min(1.0, float(np.linalg.norm(Y - X @ (X.T @ Y), 2)))
