@@ -1,4 +1,4 @@
-"""What a mixing matrix must satisfy; each refusal names the entries and the remedy."""
+"""Checks of mixing matrices; each error names the entries and the remedy."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from destiny.networks import spectrum
 from destiny.networks.links import Links, require_connected, tidy
 from destiny.networks.weights import assemble
 
-ROUNDING = 1e-10  # what a matrix computed elsewhere in double precision may miss; smaller weights count as 0
-SMALLEST_GAP = 1e-10  # of a spectrum that had to be computed; below it rounding decides
+ROUNDING = 1e-10  # tolerance for matrices computed elsewhere in double precision; smaller weights count as 0
+SMALLEST_GAP = 1e-10  # smallest 1 - lambda of a computed spectrum that is not rounding
 
 
 def as_mixing(matrix: Any) -> csr_array[Any, Any]:
-    """A matrix of the user's as mixing matrix ``(d, d)``.
+    """Check a matrix given by the user and return it as a mixing matrix ``(d, d)``.
 
-    Rounding errors are evened out, so that no round moves the network average: the upper triangle is
-    kept, and the diagonal completes every row to 1.
+    The result has the upper triangle of the matrix, mirrored, and a diagonal that completes every row to 1:
+    without rounding errors in either, no round changes the network average. Raises `NetworkError`.
     """
     W = _as_csr(matrix)
     check_matrix(W)
@@ -31,7 +31,7 @@ def as_mixing(matrix: Any) -> csr_array[Any, Any]:
 
 
 def check_matrix(W: csr_array[Any, Any]) -> None:
-    """Refuse a matrix that is not square, finite, symmetric and doubly stochastic."""
+    """Raise `NetworkError` unless W is square, finite and symmetric with rows that sum to 1."""
     rows, cols = W.shape
     if rows != cols or rows == 0:
         raise NetworkError(
@@ -51,11 +51,14 @@ def check_matrix(W: csr_array[Any, Any]) -> None:
 
 
 def check_network(W: csr_array[Any, Any], links: Links, *, connected: bool = True) -> None:
-    """Refuse weights off the links, and weights that never bring all agents to the average."""
+    """Raise `NetworkError` for weights off the links, and for weights with lambda = 1.
+
+    A network that need not be ``connected`` must have nonnegative weights and a positive diagonal instead.
+    """
     agents = W.shape[0]
     check_support(W, links)
     own = W.diagonal()
-    if not connected:  # a piece of a changing network: it must at least never undo what the others mix
+    if not connected:  # one of several matrices: together they average if each has these properties
         if W.data.min() < 0 or own.min() <= 0:
             raise NetworkError(
                 "weights of a network in pieces must be nonnegative with a positive diagonal; "
@@ -64,8 +67,8 @@ def check_network(W: csr_array[Any, Any], links: Links, *, connected: bool = Tru
             )
         return
     require_connected(links, agents)
-    require_connected(used(W), agents, "the links with a weight other than 0")
-    # nonnegative, and one agent listens to itself: lambda < 1 by Perron-Frobenius, no solve needed
+    require_connected(weighted_links(W), agents, "the links with a weight other than 0")
+    # nonnegative with a positive diagonal entry: lambda < 1 by Perron-Frobenius, no solve needed
     if W.data.min() >= 0 and own.max() > ROUNDING:
         return
     distance = spectrum.gap(W)
@@ -77,8 +80,8 @@ def check_network(W: csr_array[Any, Any], links: Links, *, connected: bool = Tru
         )
 
 
-def used(W: csr_array[Any, Any]) -> Links:
-    """Links with a weight other than 0."""
+def weighted_links(W: csr_array[Any, Any]) -> Links:
+    """Links with a nonzero weight, ``(E, 2)``."""
     rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
     upper = (rows < W.indices) & (np.abs(W.data) > ROUNDING)
     return tidy(np.stack([rows[upper], W.indices[upper]], axis=1), W.shape[0])
@@ -114,8 +117,8 @@ def _check_symmetric(W: csr_array[Any, Any]) -> None:
 
 
 def check_support(W: csr_array[Any, Any], links: Links) -> None:
-    """Refuse weights where there is no link."""
-    agents, weighted = W.shape[0], used(W)
+    """Raise `NetworkError` for a weight where there is no link."""
+    agents, weighted = W.shape[0], weighted_links(W)
     foreign = weighted[~np.isin(weighted @ [agents, 1], links @ [agents, 1])]
     if len(foreign):
         i, j = foreign[0]

@@ -34,7 +34,7 @@ def averaging(links: Links, agents: int) -> Array:
 
 
 def _descend(w: Array, links: Links, agents: int) -> Array:
-    """The best of the minimisers for smaller and smaller mu; the start, if none is better."""
+    """The best of the minimisers for a decreasing sequence of mu, or the start if none is better."""
     best, slowest = w, _norm(links, w, agents)
     if slowest < 1e-12:  # already averages in one round, up to rounding
         return best
@@ -51,10 +51,10 @@ def _search(w: Array, links: Links, agents: int, mu: float) -> Array:
     from scipy.optimize import minimize  # a third of what importing the package would take
 
     # 100 iterations; three times as many gain less than 1e-4
-    found = minimize(
+    result = minimize(
         _smooth_norm, w, (links, agents, mu), method="L-BFGS-B", jac=True, options={"maxiter": 100}
     )
-    return np.asarray(found.x)
+    return np.asarray(result.x)
 
 
 def _smooth_norm(w: Array, links: Links, agents: int, mu: float) -> tuple[float, Array]:
@@ -73,7 +73,7 @@ def _norm(links: Links, w: Array, agents: int) -> float:
 
 
 def _disagreement(links: Links, w: Array, agents: int) -> Array:
-    """I - L_w - 11^T/d, what one round does to the differences between agents."""
+    """I - L_w - 11^T/d, the map of deviations from the mean in one round."""
     return np.eye(agents) - _laplacian(links, w, agents) - 1 / agents
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from destiny.errors import NetworkError
 from destiny.networks import checks
-from destiny.networks.arguments import integer
 from destiny.networks.network import Network, make
 from destiny.networks.weights import Weights
+from destiny.validation import check_integer
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def from_edges(
@@ -40,7 +42,7 @@ def from_edges(
     """
     pairs = _as_pairs(edges)
     largest = int(pairs.max(initial=0))
-    agents = largest + 1 if agents is None else integer("agents", agents, 1)
+    agents = largest + 1 if agents is None else check_integer("agents", agents, 1)
     if pairs.min(initial=0) < 0 or largest >= agents:
         wrong = pairs[((pairs < 0) | (pairs >= agents)).any(axis=1)][0]
         raise NetworkError(
@@ -90,6 +92,8 @@ def from_file(path: str | PathLike[str], *, weights: Weights = "metropolis") -> 
         numbers by value.
     weights : str or matrix (d, d)
     """
+    import networkx as nx
+
     path = _existing(path)
     try:
         if path.suffix == ".graphml":
@@ -126,7 +130,9 @@ def from_weights(
         name = name or Path(W).name
         W = _load(_existing(W))
     mixing = checks.as_mixing(W)
-    return make(checks.used(mixing), mixing.shape[0], mixing, name or "given weights", connected=connected)
+    return make(
+        checks.weighted_links(mixing), mixing.shape[0], mixing, name or "given weights", connected=connected
+    )
 
 
 def _as_pairs(edges: ArrayLike) -> NDArray[np.int64]:

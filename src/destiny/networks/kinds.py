@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
 from destiny.networks import from_user, graphs, random_graphs
-from destiny.networks.arguments import integer, probability
 from destiny.networks.changing import LinkLoss, link_loss
 from destiny.networks.network import Network
 from destiny.networks.weights import Weights
+from destiny.validation import check_integer, check_probability, did_you_mean
 
 
 def build(kind: str, agents: int | None = None, **options: Any) -> Network | LinkLoss:
-    """Network of a kind.
+    """A network by the name of its kind.
 
     Parameters
     ----------
@@ -26,16 +26,18 @@ def build(kind: str, agents: int | None = None, **options: Any) -> Network | Lin
         "ring", "path", "star", "complete", "grid", "torus", "hypercube", "exponential", "erdos-renyi",
         "random-regular", "random-geometric", "small-world", "edges", "file" or "weights".
     agents : int, optional
-        d; what is read from a file or a list of links knows it.
+        d; not needed for files and lists of links.
     **options
         Those of the builder (``prob``, ``degree``, ``radius``, ``rows``, ``cols``, ``path``, ``weights``...)
         and ``loss``: the probability that a link is down in a round.
     """
     if kind not in KINDS:
-        raise NetworkError(f"network must be one of {', '.join(KINDS)}; found {kind!r}")
+        raise NetworkError(
+            f"network must be one of {', '.join(KINDS)}; found {kind!r}{did_you_mean(kind, KINDS)}"
+        )
     builder, loss, seed = KINDS[kind], options.pop("loss", None), options.get("seed", 0)
     if loss is not None:
-        loss = probability("loss", loss, certain=False)
+        loss = check_probability("loss", loss, certain=False)
     parameters = signature(builder).parameters
     if loss is not None and "seed" not in parameters:
         options.pop("seed", None)  # then it is the seed of the losses alone
@@ -47,15 +49,24 @@ def build(kind: str, agents: int | None = None, **options: Any) -> Network | Lin
 
 
 def options_of(kind: str) -> tuple[str, ...]:
-    """Names of the options `build` takes for a kind, ``loss`` included."""
+    """Names of the options of `build` for a kind, ``loss`` included."""
     return (*(name for name in signature(KINDS[kind]).parameters if name != "agents"), "loss")
+
+
+def required_options(kind: str) -> tuple[str, ...]:
+    """Names of the options that a kind cannot do without, beside the number of agents."""
+    parameters = signature(KINDS[kind]).parameters.values()
+    return tuple(p.name for p in parameters if p.default is Parameter.empty and p.name != "agents")
 
 
 def _check_options(kind: str, options: dict[str, Any], parameters: Any) -> None:
     allowed = [parameter.name for parameter in parameters]
     for name in options:
         if name not in allowed:
-            raise NetworkError(f"{kind} has no option {name!r}; it takes {', '.join([*allowed, 'loss'])}")
+            near = did_you_mean(name, [*allowed, "loss"])
+            raise NetworkError(
+                f"{kind} has no option {name!r}{near}; it takes {', '.join([*allowed, 'loss'])}"
+            )
     for parameter in parameters:
         if parameter.default is Parameter.empty and parameter.name not in options:
             raise NetworkError(
@@ -77,19 +88,19 @@ def _torus(
 
 
 def _rectangle(agents: int, rows: int | None, cols: int | None) -> tuple[int, int]:
-    """Rows and columns for d agents, as square as the divisors of d allow."""
-    agents = integer("agents", agents, 1)
+    """Rows and columns for d agents, by default as close to a square as possible; raises `NetworkError`."""
+    agents = check_integer("agents", agents, 1)
     if rows is None and cols is None:
         rows = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
-    rows = integer("rows", rows, 1) if rows is not None else agents // integer("cols", cols, 1)
-    cols = integer("cols", cols, 1) if cols is not None else agents // max(1, rows)
+    rows = check_integer("rows", rows, 1) if rows is not None else agents // check_integer("cols", cols, 1)
+    cols = check_integer("cols", cols, 1) if cols is not None else agents // max(1, rows)
     if rows * cols != agents:
         raise NetworkError(f"rows * cols must be the number of agents, {agents}; found {rows} x {cols}")
     return rows, cols
 
 
 def _hypercube(agents: int, *, weights: Weights = "metropolis") -> Network:
-    dimension = integer("agents", agents, 1).bit_length() - 1
+    dimension = check_integer("agents", agents, 1).bit_length() - 1
     if agents != 2**dimension:
         raise NetworkError(
             f"hypercube needs a power of two as number of agents; found {agents}: "
@@ -136,3 +147,5 @@ KINDS: dict[str, Callable[..., Network]] = {
     "weights": _weights,
 }
 """Builders by the name they have in experiment files and at the command line."""
+PLAIN = tuple(kind for kind in KINDS if not required_options(kind))
+"""Kinds that need nothing but the number of agents."""

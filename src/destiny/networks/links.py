@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from destiny.errors import NetworkError
 
@@ -16,9 +15,9 @@ Links: TypeAlias = NDArray[np.int64]
 
 
 def tidy(pairs: NDArray[Any], agents: int) -> Links:
-    """Links of any index pairs ``(E, 2)``: either direction, repeats merged, self loops dropped."""
+    """Links from index pairs ``(E, 2)`` in any order: sorted, without repeats and self loops."""
     low, high = np.sort(np.asarray(pairs, dtype=np.int64).reshape(-1, 2), axis=1).T
-    proper = low < high  # an agent always hears itself; a self loop adds nothing
+    proper = low < high  # an agent has a weight for itself without a self loop
     codes = np.sort(low[proper] * agents + high[proper])  # one integer per link sorts much faster than rows
     codes = codes[np.diff(codes, prepend=-1) > 0]
     links = np.stack(np.divmod(codes, agents), axis=1)
@@ -42,19 +41,35 @@ def is_connected(links: Links, agents: int) -> bool:
     """Whether every agent can reach every other."""
     if len(links) < agents - 1:  # not even a tree
         return False
-    return int(connected_components(adjacency(links, agents), directed=False)[0]) == 1
+    return not components(links, agents).any()
+
+
+def components(links: Links, agents: int) -> NDArray[np.int64]:
+    """For every agent the smallest index of those it can reach ``(d,)``.
+
+    Every agent points to one of smaller index, at last to the smallest: links join what their ends point to,
+    and pointers are followed, which halves the way each time.
+    """
+    low = np.arange(agents)
+    i, j = links.T
+    while (low[i] != low[j]).any():
+        a, b = low[i], low[j]
+        np.minimum.at(low, np.maximum(a, b), np.minimum(a, b))
+        while (low != low[low]).any():
+            low = low[low]
+    return low
 
 
 def require_connected(links: Links, agents: int, what: str = "network") -> None:
-    """Refuse links that leave somebody cut off, and say whom."""
+    """Raise `NetworkError` with two agents that no path connects, unless all are connected."""
     if is_connected(links, agents):
         return
-    count, labels = connected_components(adjacency(links, agents), directed=False)
+    labels = np.unique(components(links, agents), return_inverse=True)[1]
     sizes = np.bincount(labels)
     lonely, main = (int(np.argmax(labels == pick)) for pick in (sizes.argmin(), sizes.argmax()))
     if lonely == main:  # all components of one size: the first two will do
         main, lonely = 0, int(np.argmax(labels != labels[0]))
     raise NetworkError(
-        f"{what} must be connected; found {count} components, and no path from agent {lonely} "
+        f"{what} must be connected; found {len(sizes)} components, and no path from agent {lonely} "
         f"to agent {main}: add links between them"
     )

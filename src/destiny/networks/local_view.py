@@ -1,4 +1,4 @@
-"""A network that stays, as one agent knows it: its row of the Metropolis weights, from degrees it is told."""
+"""A fixed network as one agent knows it: its own row of the Metropolis weights."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 
 from destiny.networks.links import tidy
 from destiny.networks.weights import assemble
-from destiny.protocols import Array
+from destiny.protocols import Array, TopologyBase
 
 
-class Neighbourhood:
+class Neighbourhood(TopologyBase):
     """A network seen by one agent (`destiny.protocols.Topology`).
 
     Parameters
@@ -24,12 +24,17 @@ class Neighbourhood:
     agents : int
         d.
     diameter : int, optional
-        Rounds until everybody has heard of everybody; d - 1 is always enough.
+        Rounds until a number has reached all agents; d - 1 is always enough.
     spectrum : (low, high), optional
-        Where the eigenvalues of the weights lie, but for the 1; averages take fewer rounds if it is known.
+        Interval of the eigenvalues of W other than 1; with it, averaging takes fewer rounds.
     """
 
     verified = True  # by the neighbours together: one row alone says nothing
+    changes = False
+    # In place of the properties of the base: __init__ sets them.
+    agents: int = 0
+    diameter: int = 0
+    spectrum: tuple[float, float] | None = None
 
     def __init__(
         self,
@@ -45,7 +50,7 @@ class Neighbourhood:
         self.W: csr_array[Any, Any] | None = None
 
     def learn(self, degrees: Mapping[int, int]) -> None:
-        """The neighbours have told how many neighbours they have."""
+        """Set the weights from the degrees of the neighbours."""
         links = tidy(np.array([(self.index, other) for other in self.neighbours]), self.agents)
         others = links.sum(axis=1) - self.index
         larger = np.array([max(len(self.neighbours), degrees[int(other)]) for other in others])
@@ -54,7 +59,7 @@ class Neighbourhood:
         self.W = _row_alone(star, self.index)
 
     def at(self, round: int) -> csr_array[Any, Any]:  # noqa: ARG002
-        """The mixing matrix ``(d, d)`` as far as this agent knows it: zero but for its own row."""
+        """Mixing matrix ``(d, d)`` with this agent's row; all other rows are zero."""
         assert self.W is not None, "neighbours have not told their degrees"
         return self.W
 

@@ -1,4 +1,4 @@
-"""A network that stays: who talks to whom, with which weights, and how fast it averages."""
+"""Fixed networks: links, mixing weights, and how fast they average."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
+from destiny import notebook
 from destiny.errors import NetworkError
 from destiny.networks import checks, drawing, spectrum
-from destiny.networks.arguments import positive
 from destiny.networks.links import Links, adjacency, degrees, require_connected, tidy
 from destiny.networks.weights import Weights, by_name
-from destiny.protocols import Array
+from destiny.protocols import Array, TopologyBase
+from destiny.validation import check_positive
 
-DISTANCES = 2000  # agents; up to here facts() looks for the diameter, in under 2 s
-CHUNK = 2**24  # distances held at once while looking for the diameter: 128 MB
+if TYPE_CHECKING:
+    import networkx as nx
+
+DISTANCES = 2000  # agents up to which facts() has the diameter, computed in under 2 s
+CHUNK = 2**24  # distances in memory at a time while the diameter is computed: 128 MB
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Network:
-    """d agents, their links and their mixing weights, checked when it is made.
+class Network(TopologyBase):
+    """d agents, their links and their mixing weights.
 
-    The builders (`ring`, `erdos_renyi`, `from_edges`, ...) make it.
+    The builders (`ring`, `erdos_renyi`, `from_edges`, ...) return it. Raises `NetworkError` for a matrix that
+    is not symmetric, has rows that do not sum to 1, weights off the links, or lambda = 1.
 
     Parameters
     ----------
@@ -51,6 +54,7 @@ class Network:
     weights: str = "given"
     connected: bool = True
     verified = True
+    changes = False
 
     def __post_init__(self) -> None:
         checks.check_matrix(self.W)
@@ -58,7 +62,7 @@ class Network:
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return int(self.W.shape[0])
 
     def at(self, round: int) -> csr_array[Any, Any]:  # noqa: ARG002
@@ -68,6 +72,8 @@ class Network:
     @cached_property
     def graph(self) -> nx.Graph[int]:
         """The links as a networkx graph on 0..d-1."""
+        import networkx as nx  # longer to import than all of this package
+
         graph: nx.Graph[int] = nx.empty_graph(self.agents)
         graph.add_edges_from(self.edges.tolist())
         return graph
@@ -84,7 +90,7 @@ class Network:
 
     @property
     def lambda_(self) -> float:
-        """||W - 11^T/d||_2: the factor by which one round shrinks disagreement."""
+        """||W - 11^T/d||_2, the factor by which one round shrinks disagreement."""
         return 1 - self.spectral_gap
 
     @cached_property
@@ -93,13 +99,15 @@ class Network:
 
     @property
     def spectrum(self) -> tuple[float, float]:
-        """Where the eigenvalues of W lie, the 1 that belongs to the mean aside: (lowest, highest)."""
+        """Smallest and largest eigenvalue of W, without the eigenvalue 1 of the mean."""
         below, above = self._ends
         return below - 1, 1 - above
 
     @cached_property
     def diameter(self) -> int:
-        """Largest number of links between two agents, exact; about 10 s for 10,000 agents."""
+        """Largest distance between two agents, in links; takes about 10 s for 10,000 agents."""
+        from scipy.sparse.csgraph import shortest_path
+
         require_connected(self.edges, self.agents)
         A = adjacency(self.edges, self.agents)
         rows = max(1, CHUNK // self.agents)
@@ -107,8 +115,11 @@ class Network:
         return int(max(shortest_path(A, unweighted=True, indices=chunk).max() for chunk in chunks))
 
     def rounds_to_average(self, accuracy: float = 1e-6) -> int:
-        """Rounds after which any disagreement has shrunk to ``accuracy`` times its size."""
-        accuracy = positive("accuracy", accuracy)
+        """Rounds after which disagreement has shrunk by the factor ``accuracy``.
+
+        Raises `NetworkError` if the network is in pieces.
+        """
+        check_positive("accuracy", accuracy, NetworkError)
         if self.agents == 1 or accuracy >= 1:
             return 0
         if self.spectral_gap <= 0:
@@ -119,8 +130,11 @@ class Network:
         return max(1, math.ceil(math.log(accuracy) / math.log1p(-self.spectral_gap)))
 
     def facts(self) -> dict[str, Any]:
-        """What there is to know, as plain numbers; the diameter up to 2000 agents."""
-        known: dict[str, Any] = {
+        """Properties of the network as a dictionary of names, numbers and strings.
+
+        The diameter is among them up to 2000 agents.
+        """
+        facts: dict[str, Any] = {
             "name": self.name,
             "agents": self.agents,
             "links": len(self.edges),
@@ -129,19 +143,33 @@ class Network:
             "degree_max": int(self.degrees.max()),
         }
         if self.connected and self.agents <= DISTANCES:
-            known["diameter"] = self.diameter
-        known |= {"weights": self.weights, "lambda": self.lambda_, "spectral_gap": self.spectral_gap}
+            facts["diameter"] = self.diameter
+        facts |= {"weights": self.weights, "lambda": self.lambda_, "spectral_gap": self.spectral_gap}
         if self.connected:
-            known["rounds_to_1e-6"] = self.rounds_to_average()
-        return known
+            facts["rounds_to_1e-6"] = self.rounds_to_average()
+        return facts
+
+    def all_edges(self) -> Links:
+        """The links ``(E, 2)``."""
+        return self.edges
 
     def layout(self) -> Array:
-        """Where to draw the agents, ``(d, 2)``."""
+        """Positions of the agents in a drawing, ``(d, 2)``."""
         return drawing.layout(self.edges, self.agents)
 
     def draw(self, path: str | PathLike[str]) -> Path:
-        """Write a picture of the network (PNG, or what the suffix says) and return its path."""
+        """Write a picture to ``path``, in the format of its suffix (PNG without one), and return it."""
         return drawing.draw(self, path)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the network into matplotlib Axes, by default of a new figure of pyplot, and return them."""
+        return drawing.plot(self, axes)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (key.replace("_", " "), _short(value)) for key, value in self.facts().items() if key != "name"
+        ]
+        return notebook.page(notebook.heading(self.name), drawing.to_svg(self), notebook.table(rows))
 
     def __str__(self) -> str:
         facts = self.facts()
@@ -160,17 +188,19 @@ class Network:
 
 
 def make(pairs: NDArray[Any], agents: int, weights: Weights, name: str, *, connected: bool = True) -> Network:
-    """Network on index pairs ``(E, 2)`` with a rule's weights or given ones."""
+    """Network on index pairs ``(E, 2)``, with ``weights`` the name of a rule or a matrix."""
     links = tidy(pairs, agents)
     if connected:
-        require_connected(links, agents)  # rules that look at the spectrum need it
+        require_connected(links, agents)  # rules based on the spectrum need it
     if isinstance(weights, str):
         return Network(links, by_name(weights)(links, agents), name, weights, connected)
     W = checks.as_mixing(weights)
     if W.shape[0] != agents:
         raise NetworkError(f"weights must be {agents} x {agents} for {agents} agents; found shape {W.shape}")
     checks.check_support(W, links)
-    return Network(checks.used(W), W, name, "given", connected)  # a link of weight 0 carries nothing
+    return Network(
+        checks.weighted_links(W), W, name, "given", connected
+    )  # a link of weight 0 carries nothing
 
 
 def _short(value: Any) -> str:

@@ -1,26 +1,28 @@
-"""Random networks, drawn again until connected; the same seed gives the same network everywhere."""
+"""Random networks, drawn again until connected; the same seed gives the same network on every machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import NetworkError
-from destiny.networks.arguments import integer, positive, probability
 from destiny.networks.links import is_connected, tidy
 from destiny.networks.network import Network, make
 from destiny.networks.weights import Weights
+from destiny.validation import check_integer, check_positive, check_probability
 
-TRIES = 1000  # finds a connected network unless fewer than about 1 in 200 are
+if TYPE_CHECKING:
+    import networkx as nx
+
+TRIES = 1000  # enough if at least about 1 in 200 draws is connected
 
 
 def erdos_renyi(agents: int, prob: float, seed: int = 0, *, weights: Weights = "metropolis") -> Network:
-    """Each of the d (d - 1) / 2 possible links is there with probability ``prob``.
+    """Erdos-Renyi: each of the d (d - 1) / 2 possible links exists with probability ``prob``.
 
     Parameters
     ----------
@@ -30,8 +32,10 @@ def erdos_renyi(agents: int, prob: float, seed: int = 0, *, weights: Weights = "
     seed : int
     weights : str or matrix (d, d)
     """
-    agents, seed = integer("agents", agents, 1), integer("seed", seed, 0)
-    prob = probability("prob", prob)
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    prob = check_probability("prob", prob)
     name = f"erdos-renyi prob={prob:g} seed={seed}"
     pairs = _until_connected(
         lambda rng: nx.fast_gnp_random_graph(agents, prob, seed=rng), agents, seed, f"prob = {prob:g}"
@@ -50,8 +54,10 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: Weights 
     seed : int
     weights : str or matrix (d, d)
     """
-    agents, seed = integer("agents", agents, 1), integer("seed", seed, 0)
-    degree = integer("degree", degree, 0)
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    degree = check_integer("degree", degree, 0)
     if degree >= agents or agents * degree % 2:
         raise NetworkError(
             "degree must be below agents, and agents * degree even; "
@@ -66,7 +72,7 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: Weights 
 def random_geometric(
     agents: int, radius: float, seed: int = 0, *, weights: Weights = "metropolis"
 ) -> Network:
-    """Agents dropped on the unit square, linked when within ``radius`` of each other.
+    """Agents at random points of the unit square, linked if at most ``radius`` apart.
 
     Parameters
     ----------
@@ -76,8 +82,10 @@ def random_geometric(
     seed : int
     weights : str or matrix (d, d)
     """
-    agents, seed = integer("agents", agents, 1), integer("seed", seed, 0)
-    radius = positive("radius", radius)
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    check_positive("radius", radius, NetworkError)
     pairs = _until_connected(
         lambda rng: nx.random_geometric_graph(agents, radius, seed=rng), agents, seed, f"radius = {radius:g}"
     )
@@ -99,8 +107,10 @@ def small_world(
     seed : int
     weights : str or matrix (d, d)
     """
-    agents, seed = integer("agents", agents, 1), integer("seed", seed, 0)
-    degree, prob = integer("degree", degree, 0), probability("prob", prob)
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    degree, prob = check_integer("degree", degree, 0), check_probability("prob", prob)
     if degree % 2 or degree >= agents:
         raise NetworkError(f"degree must be even and below agents; found degree {degree} for {agents} agents")
     pairs = _until_connected(
@@ -115,7 +125,7 @@ def small_world(
 def _until_connected(
     draw: Callable[[Random], nx.Graph[int]], agents: int, seed: int, setting: str
 ) -> NDArray[Any]:
-    """Index pairs of the first connected draw; the stream of one generator runs on from draw to draw."""
+    """Index pairs ``(E, 2)`` of the first connected draw; raises `NetworkError` after `TRIES` draws."""
     rng = Random(seed)
     for _ in range(TRIES):
         pairs = np.array(draw(rng).edges, dtype=np.int64).reshape(-1, 2)

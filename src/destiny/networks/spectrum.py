@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
+from destiny.networks.links import components, tidy
 from destiny.protocols import Array
 
 DENSE = 1000  # agents; up to here a dense eigenvalue solve takes well under a second
@@ -18,9 +17,9 @@ RESTARTS = 150  # of Lanczos; a random 4-regular network of 100,000 needs some 6
 
 
 def ends(W: csr_array[Any, Any]) -> tuple[float, float]:
-    """Distances of W's spectrum, the 1 of averaging aside, from -1 and from 1; W symmetric, rows sum to 1.
+    """1 + lambda_min and 1 - lambda_2 of W, symmetric with rows that sum to 1; the eigenvalue 1 is left out.
 
-    Above 1000 agents the first may be only a lower bound, where that shows W to average as fast as it can.
+    Above 1000 agents the first may be only a lower bound, if that is at least the second.
     """
     agents = W.shape[0]
     if agents == 1:
@@ -42,7 +41,7 @@ def lowest(W: csr_array[Any, Any]) -> float:
 
 def gap(W: csr_array[Any, Any]) -> float:
     """1 - ||W - 11^T/d||_2 for symmetric W with rows that sum to 1; 0 or less if W does not average."""
-    if connected_components(W, directed=False)[0] > 1:
+    if components(tidy(np.stack(W.nonzero(), axis=1), W.shape[0]), W.shape[0]).any():
         return 0.0
     return min(ends(W))
 
@@ -64,7 +63,9 @@ def _below(W: csr_array[Any, Any]) -> float:
 
 
 def _lanczos(apply: Callable[[Array], Array], agents: int) -> float | None:
-    """2 - (largest eigenvalue), or None if that converges too slowly or drowns in the residual."""
+    """2 - (largest eigenvalue), or None if Lanczos is too slow or the result is as small as the residual."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
     operator = LinearOperator((agents, agents), matvec=lambda x: apply(x.ravel()), dtype=np.float64)
     try:
         top = eigsh(
@@ -85,6 +86,8 @@ def _lanczos(apply: Callable[[Array], Array], agents: int) -> float | None:
 
 def _inverse(A: csr_array[Any, Any], skip: int) -> float:
     """Smallest eigenvalue of A on vectors of mean zero, by Lanczos on the inverse; 0 if A is indefinite."""
+    from scipy.sparse.linalg import LinearOperator, eigsh, splu
+
     agents = A.shape[0]
     try:
         lu = splu(
@@ -110,5 +113,5 @@ def _inverse(A: csr_array[Any, Any], skip: int) -> float:
 
 
 def _start(agents: int) -> Array:
-    """A first vector with a share in every eigenvector, the same in every process."""
+    """A random first vector ``(d,)``, the same in every process."""
     return np.random.default_rng(0).standard_normal(agents)

@@ -1,7 +1,7 @@
 """Mixing weights on given links: symmetric, rows sum to 1, stored as CSR with sorted indices.
 
-Every rule picks one weight per link; an agent keeps for itself what its links leave over. Memory is linear in
-the number of links.
+Every rule sets one weight per link; the diagonal completes each row to 1. Memory is linear in the number of
+links.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array, sparray, spmatrix
 
 from destiny.errors import NetworkError
-from destiny.networks import arguments, fastest
+from destiny.networks import fastest
 from destiny.networks.links import Links, degrees
+from destiny.validation import check_positive, did_you_mean
 
 Weights: TypeAlias = "ArrayLike | sparray[Any, Any] | spmatrix[Any]"
 """Name of a rule, or a matrix ``(d, d)``."""
@@ -25,7 +26,7 @@ MANY_SPECTRA = 500  # agents; fdla takes several hundred such solves, here about
 
 
 def assemble(links: Links, w: NDArray[np.float64], agents: int) -> csr_array[Any, Any]:
-    """Mixing matrix ``(d, d)`` with weight ``w[e]`` on link e and the rest of each row on its diagonal."""
+    """Mixing matrix ``(d, d)`` with weight ``w[e]`` on link e; the diagonal completes each row to 1."""
     i, j = links.T
     own = 1 - (np.bincount(i, w, agents) + np.bincount(j, w, agents))
     k = np.arange(agents)
@@ -34,7 +35,7 @@ def assemble(links: Links, w: NDArray[np.float64], agents: int) -> csr_array[Any
     places = [np.concatenate(ends).astype(np.int32) for ends in ([i, j, k], [j, i, k])]
     # conversion from triplets sorts the indices and keeps explicit zeros, so the diagonal is always stored
     W = csr_array(coo_array((entries, (places[0], places[1])), shape=(agents, agents)))
-    for part in (W.data, W.indices, W.indptr):  # handed out every round: nobody may write into it
+    for part in (W.data, W.indices, W.indptr):  # shared by all rounds: must not change
         part.flags.writeable = False
     return W
 
@@ -54,7 +55,7 @@ def metropolis(links: Links, agents: int, *, eps: float = 1.0) -> csr_array[Any,
     -------
     csr_array (d, d)
     """
-    eps = arguments.positive("eps", eps)
+    check_positive("eps", eps, NetworkError)
     degree = degrees(links, agents)
     return assemble(links, 1 / (degree[links].max(axis=1, initial=0) + eps), agents)
 
@@ -77,10 +78,11 @@ def lazy(links: Links, agents: int) -> csr_array[Any, Any]:
 
 
 def fdla(links: Links, agents: int) -> csr_array[Any, Any]:
-    """Fastest distributed linear averaging: the smallest lambda any weights on these links reach.
+    """Fastest distributed linear averaging: the symmetric weights on these links with the smallest lambda.
 
-    Weights may be negative. Never worse than best-constant, where the search starts. Another machine may
-    find weights that differ in the last digits: parties that mix together should share one file of them.
+    Weights may be negative. The search starts from best-constant, so the result is never worse. Another
+    machine may compute weights that differ in the last digits: parties that mix together should share one
+    file.
     """
     _limit("fdla", agents, MANY_SPECTRA)
     return assemble(links, fastest.averaging(links, agents), agents)
@@ -93,13 +95,14 @@ RULES: dict[str, Callable[[Links, int], csr_array[Any, Any]]] = {
     "lazy": lazy,
     "fdla": fdla,
 }
-"""Weight rules by name: links and the number of agents in, mixing matrix out."""
+"""Weight rules by name: functions of the links and the number of agents that return a mixing matrix."""
 
 
 def by_name(name: str) -> Callable[[Links, int], csr_array[Any, Any]]:
-    """The rule of that name."""
+    """The rule of that name; raises `NetworkError` if there is none."""
     if name not in RULES:
-        raise NetworkError(f"weights must be a matrix or one of {', '.join(RULES)}; found {name!r}")
+        near = did_you_mean(name, RULES)
+        raise NetworkError(f"weights must be a matrix or one of {', '.join(RULES)}; found {name!r}{near}")
     return RULES[name]
 
 
