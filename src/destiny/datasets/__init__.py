@@ -1,4 +1,4 @@
-"""The data sets of the paper's experiments, read from their official files; and one that needs no files."""
+"""The data sets of the paper's experiments, from their official files, and one of scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.datasets import formats, locations
-from destiny.errors import MissingExtraError, ProblemError, SettingsError, is_whole
+from destiny.errors import MissingExtraError, ProblemError, SettingsError
+from destiny.validation import did_you_mean, is_whole
 
 __all__ = ["IMAGES", "NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
 
 Folder = str | Path | None
 COLOUR = (32, 32, 3)
 IMAGES: dict[str, tuple[int, ...]] = {
-    "mnist": (28, 28), "cifar10": COLOUR, "cifar100": COLOUR, "digits": (8, 8),
-}  # fmt: skip
-"""What a sample is as a picture, where it is one; see `Dataset.image`."""
+    "mnist": (28, 28),
+    "cifar10": COLOUR,
+    "cifar100": COLOUR,
+    "digits": (8, 8),
+}
+"""Shapes of samples that are pictures; see `Dataset.image`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Dataset:
     labels : ndarray (m,)
         The class of each sample.
     image : tuple of int or None
-        What a sample is as a picture: (height, width), or (height, width, 3) where the colours lie in
+        Shape of a sample that is a picture: (height, width), or (height, width, 3) with the colours stored in
         one plane after the other.
     """
 
@@ -48,7 +52,8 @@ class Dataset:
 def cora(subset: str = "DS", features: int | None = 100, folder: Folder = None) -> Dataset:
     """Cora-DS, -HA or -PL: words of research papers, 0 or 1, and their fields (Section 4.4 of the paper).
 
-    ``features`` takes the first so many words, as the paper does; None takes all of them.
+    ``features`` is the number of leading words to use, 100 as in the paper; None uses all. Raises
+    `SettingsError` for an unknown subset or number.
     """
     if f"cora-{subset}" not in locations.FILES:
         raise SettingsError(f"cora has the subsets DS, HA and PL; found {subset!r}: choose one of them")
@@ -79,7 +84,7 @@ def cifar100(folder: Folder = None) -> Dataset:
 
 
 def digits() -> Dataset:
-    """Scikit-learn's 1,797 digits, 8 x 8 in 0..16: the others' offline stand-in (extra ``sklearn``)."""
+    """The 1,797 digits of scikit-learn, 8 x 8 in 0..16, for work without downloads (extra ``sklearn``)."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -99,11 +104,12 @@ NAMES: dict[str, Callable[[Folder], Dataset]] = {
     "cifar100": cifar100,
     "digits": lambda _: digits(),
 }
-"""Loaders by the name a data set has in experiment files."""
+"""Loaders by the names of data sets in experiment files."""
 
 
 def load(name: str, folder: Folder = None) -> Dataset:
-    """A data set by its name, as experiment files name it."""
+    """A data set by its name in experiment files; raises `ProblemError` for an unknown one."""
     if name not in NAMES:
-        raise ProblemError(f"data sets are {', '.join(NAMES)}; found {name!r}: choose one of them")
+        near = did_you_mean(name, NAMES) or ": choose one of them"
+        raise ProblemError(f"data sets are {', '.join(NAMES)}; found {name!r}{near}")
     return NAMES[name](folder)

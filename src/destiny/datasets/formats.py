@@ -1,4 +1,4 @@
-"""The official file formats: IDX, CIFAR's binary version, MATLAB. Samples are rows here."""
+"""Readers of the official files: IDX, the binary version of CIFAR, MATLAB. Samples are rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
@@ -16,7 +15,7 @@ PIXELS = 3 * 32 * 32  # of a CIFAR image, one plane per colour
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """An IDX file of bytes, ``(m, ...)``: memory-mapped if it is plain, read if it is gzipped."""
+    """An IDX file of bytes, ``(m, ...)``, memory-mapped unless gzipped; raises `ProblemError`."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as stream:
@@ -28,9 +27,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     except (OSError, EOFError) as error:
         raise ProblemError(f"{path} cannot be read: {error}") from error
     offset, size = 4 + 4 * head[3], int(np.prod(shape, dtype=np.int64))
-    held = len(rest) if rest is not None else path.stat().st_size - offset
-    if len(shape) != head[3] or held != size:
-        raise ProblemError(f"{path} must hold {size} bytes of data as its header says; found {held}")
+    count = len(rest) if rest is not None else path.stat().st_size - offset
+    if len(shape) != head[3] or count != size:
+        raise ProblemError(f"{path} must hold {size} bytes of data as its header says; found {count}")
     if rest is not None:
         return np.frombuffer(rest, dtype=np.uint8).reshape(shape)
     return np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=shape)
@@ -46,6 +45,8 @@ def read_cifar(path: Path, labels: int) -> NDArray[np.uint8]:
 
 def read_cora(path: Path) -> tuple[Any, NDArray[Any]]:
     """The sparse matrix X ``(m, n)`` and the labels Y ``(m,)`` of a MATLAB file."""
+    import scipy.io
+
     try:
         file = scipy.io.loadmat(path, spmatrix=False)
         return file["X"].tocsr(), np.asarray(file["Y"]).ravel()

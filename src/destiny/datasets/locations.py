@@ -1,4 +1,4 @@
-"""The files of the data sets: where they are looked for, what they must be, and where they come from."""
+"""The files of the data sets: folder, checksums and addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIABLE = "DESTINY_DATA"
 
 @dataclass(frozen=True)
 class Remote:
-    """Where a file can be fetched: itself, gzipped, or inside an archive."""
+    """Address of a file, of the file gzipped, or of an archive that has it."""
 
     url: str
     md5: str
@@ -26,7 +26,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class File:
-    """A file of a data set, by its place in the data folder."""
+    """A file of a data set; ``path`` is relative to the data folder."""
 
     path: str
     md5: str  # of the plain file; the same content gzipped, under its name and .gz, does as well
@@ -34,7 +34,7 @@ class File:
 
     @property
     def archived(self) -> bool:
-        """Whether it comes inside an archive."""
+        """Whether the address is that of an archive."""
         return self.remote is not None and self.remote.url.endswith(".tar.gz")
 
 
@@ -48,7 +48,7 @@ def _mnist(name: str, md5: str, gz_md5: str) -> File:
     return File(f"mnist/{name}", md5, Remote(f"{MNIST}{name}.gz", gz_md5))
 
 
-# Those of Cora are of our copies: none is published.
+# MD5 sums of Cora are those of our copies: none is published.
 FILES: dict[str, tuple[File, ...]] = {
     "cora-DS": (File("cora/Cora_DS_uni.mat", "e64ebfbb7b7df4b746952f6f278f951a"),),
     "cora-HA": (File("cora/Cora_HA_uni.mat", "966c7572d1da0b3f8c34cba2ad55b674"),),
@@ -79,7 +79,7 @@ FILES: dict[str, tuple[File, ...]] = {
 
 
 def home(folder: str | Path | None = None) -> Path:
-    """The data folder: the one given, or of the variable DESTINY_DATA, or the user's cache."""
+    """The data folder: ``folder``, the variable DESTINY_DATA, or the user's cache, in this order."""
     if folder is not None:
         return Path(folder)
     if os.environ.get(VARIABLE):
@@ -89,7 +89,7 @@ def home(folder: str | Path | None = None) -> Path:
 
 
 def find(name: str, folder: str | Path | None = None, fetch: bool = True) -> list[Path]:
-    """The files of a data set, all of them whole; what is missing is fetched."""
+    """Paths of the files of a data set, checked by their MD5 sums; ``fetch`` downloads missing ones."""
     place = home(folder)
     return [_find_one(file, place, fetch) for file in FILES[name]]
 
@@ -98,22 +98,22 @@ def _find_one(file: File, place: Path, fetch: bool) -> Path:
     if place.exists() and not place.is_dir():
         raise ProblemError(f"the data folder must be a folder; found a file: {place}")
     plain, zipped = place / file.path, place / f"{file.path}.gz"
-    found = plain if plain.is_file() or not zipped.is_file() else zipped
-    if not found.is_file():
+    path = plain if plain.is_file() or not zipped.is_file() else zipped
+    if not path.is_file():
         if not fetch:
             raise ProblemError(missing(file, place))
-        found = download(file, place)
-    if (md5 := checksum(found)) != file.md5:
+        path = download(file, place)
+    if (md5 := checksum(path)) != file.md5:
         cure = "put a whole copy there" if file.remote is None else "delete it, and it is fetched again"
         raise ProblemError(
-            f"the content of {found} must have the MD5 sum {file.md5}; found {md5}: the file is damaged or "
+            f"the content of {path} must have the MD5 sum {file.md5}; found {md5}: the file is damaged or "
             f"another version; {cure}"
         )
-    return found
+    return path
 
 
 def missing(file: File, place: Path, why: str = "found none") -> str:
-    """Which file, from where, into which folder."""
+    """A sentence on a missing file: its path, its source and the folder it belongs in."""
     if file.remote is None:
         source = "no address that serves it is known (Section 4.4 of the paper names its source)"
     else:
@@ -125,7 +125,7 @@ def missing(file: File, place: Path, why: str = "found none") -> str:
 
 
 def download(file: File, place: Path) -> Path:
-    """Fetch a file, checked by its MD5 sum, or say how to come by it."""
+    """Download a file and return its path; raise an error that says how to get it otherwise."""
     if file.remote is None:
         raise ProblemError(missing(file, place))
     try:
@@ -137,7 +137,7 @@ def download(file: File, place: Path) -> Path:
     target = (place / file.path).parent
     name = file.remote.url.rpartition("/")[2]
     try:
-        got = Path(
+        path = Path(
             pooch.retrieve(
                 file.remote.url,
                 known_hash=f"md5:{file.remote.md5}",
@@ -149,21 +149,21 @@ def download(file: File, place: Path) -> Path:
         why = f"it could not be fetched ({type(error).__name__})"
         raise ProblemError(missing(file, place, why)) from error
     if file.archived:
-        with tarfile.open(got) as archive:
+        with tarfile.open(path) as archive:
             archive.extractall(place, filter="data")
-        got.unlink()
+        path.unlink()
         return place / file.path
-    return got
+    return path
 
 
 def checksum(path: Path) -> str:
-    """The MD5 sum of a file's content, unzipped, as its publishers state it."""
+    """The MD5 sum of a file's content, after decompression."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
-    found = hashlib.md5(usedforsecurity=False)
+    digest = hashlib.md5(usedforsecurity=False)
     try:
         with opener(path, "rb") as stream:
             while part := stream.read(2**20):
-                found.update(part)
+                digest.update(part)
     except (OSError, EOFError, zlib.error) as error:
         raise ProblemError(f"{path} cannot be read: {error}") from error
-    return found.hexdigest()
+    return digest.hexdigest()

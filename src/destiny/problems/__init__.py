@@ -1,26 +1,39 @@
 """What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
-from destiny.problems import custom, data, olsr, pca, sdl
+from destiny.problems import custom, data, masked_pca, olsr, pca, sdl
 from destiny.problems.centred_problem import Centred, centred
 from destiny.problems.custom import Separable, check_gradient, total
+from destiny.problems.generalised import Generalised
+from destiny.problems.masked_pca import MaskedPCA
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
 from destiny.problems.pooling import pooled
+from destiny.problems.privacy import Privacy
+from destiny.problems.regularisers import L1, L21, check_prox, regularised, regulariser
 from destiny.problems.sdl import SDL
 
 __all__ = [
+    "L1",
+    "L21",
     "OLSR",
     "PCA",
     "SDL",
     "Centred",
+    "Generalised",
+    "MaskedPCA",
+    "Privacy",
     "Separable",
     "centred",
     "check_gradient",
+    "check_prox",
     "custom",
     "data",
+    "masked_pca",
     "olsr",
     "pca",
     "pooled",
+    "regularised",
+    "regulariser",
     "sdl",
     "total",
 ]

@@ -10,71 +10,73 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.geometry.stiefel import random_point
-from destiny.problems.objective_data import Held
-from destiny.problems.separable import Loop
+from destiny.problems.objective_data import BoundObjective
+from destiny.problems.separable import PerAgentLoop
 from destiny.protocols import Array
 
-ROUNDING = 1e-6  # of the values compared: far above their rounding, far below a missing sample
+ROUNDING = 1e-6  # relative to the values: far above rounding, far below the effect of a sample
 
 
 def draw(seed: int, agent: int, step: int, samples: int, batch: int) -> NDArray[np.intp]:
-    """Which of an agent's samples a step uses: distinct ones, in rising order."""
+    """Indices of an agent's samples in the mini-batch of a step, distinct and sorted."""
     rows = np.random.default_rng([seed, agent, step]).choice(samples, min(batch, samples), replace=False)
     return np.sort(rows)
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """One agent's objective, and how its mini-batches are drawn."""
+class BatchedObjective:
+    """One agent's objective with mini-batches."""
 
-    held: Held
+    objective: BoundObjective
     agent: int
     seed: int
     batch: int
     samples: int
     factor: float
-    """What makes a batch's gradient a fair guess of the full one."""
+    """Makes the gradient of a mini-batch an unbiased estimate: samples / batch for sums, else 1."""
 
     @classmethod
-    def of(cls, held: Held, agent: int, seed: int, batch: int, shape: tuple[int, int]) -> Drawn:
-        """Find out how many samples there are and how the objective adds them up."""
-        samples = _samples(held, agent)
-        scaled = samples > batch and adds(held, agent, samples, random_point(*shape))
-        return cls(held, agent, seed, batch, samples, samples / batch if scaled else 1.0)
+    def of(
+        cls, objective: BoundObjective, agent: int, seed: int, batch: int, shape: tuple[int, int]
+    ) -> BatchedObjective:
+        """Count the samples and determine ``factor``; raise `ProblemError` if `is_sum` does."""
+        samples = _samples(objective, agent)
+        scaled = samples > batch and is_sum(objective, agent, samples, random_point(*shape))
+        return cls(objective, agent, seed, batch, samples, samples / batch if scaled else 1.0)
 
     def value(self, X: Array) -> object:
-        """f_i(X), of all samples."""
-        return self.held.value(X)
+        """f_i(X) on all samples."""
+        return self.objective.value(X)
 
     def gradient(self, X: Array) -> object:
-        """Gradient of all samples."""
-        return self.held.gradient(X)
+        """Gradient of f_i on all samples, ``(n, p)``."""
+        return self.objective.gradient(X)
 
     def sample(self, X: Array, step: int) -> object:
-        """Gradient of the step's samples alone."""
+        """Estimate of the gradient from the samples of a step, ``(n, p)``."""
         rows = draw(self.seed, self.agent, step, self.samples, self.batch)
-        return self.factor * np.asarray(self.held.take(rows).gradient(X))
+        return self.factor * np.asarray(self.objective.take(rows).gradient(X))
 
 
-class DrawnLoop(Loop):
-    """Hosted agents with mini-batches."""
+class BatchLoop(PerAgentLoop):
+    """`PerAgentLoop` with mini-batches."""
 
-    def __init__(self, objectives: Sequence[tuple[int, Drawn]], shape: tuple[int, int]) -> None:
+    def __init__(self, objectives: Sequence[tuple[int, BatchedObjective]], shape: tuple[int, int]) -> None:
         super().__init__(objectives, shape)
 
     def sample(self, X: Array, step: int) -> Array:
-        """Gradients of the step's mini-batches, ``(agents, n, p)``."""
+        """Gradients of the mini-batches of a step, ``(agents, n, p)``."""
         return self._each("gradient", self._shape, X, lambda objective, Xi: objective.sample(Xi, step))
 
 
-def adds(held: Held, agent: int, samples: int, X: Array) -> bool:
-    """Whether an objective adds up its samples or averages them; anything else has no mini-batches.
+def is_sum(objective: BoundObjective, agent: int, samples: int, X: Array) -> bool:
+    """Whether an objective is the sum over its samples rather than the mean; raise `ProblemError` if neither.
 
-    Tried on the two halves of the data. Twice the samples give twice the sum, and the same average.
+    It compares the value on all samples with those on the two halves of the samples.
     """
     half = samples // 2
-    parts = [held, held.take(np.arange(half)), held.take(np.arange(half, samples))]
-    whole, first, second = Loop([(agent, part) for part in parts], X.shape).value(np.stack([X] * 3))
+    parts = [objective, objective.take(np.arange(half)), objective.take(np.arange(half, samples))]
+    whole, first, second = PerAgentLoop([(agent, part) for part in parts], X.shape).value(np.stack([X] * 3))
     close = ROUNDING * (abs(whole) + abs(first) + abs(second))
     if abs(first + second - whole) <= close:
         return True
@@ -87,13 +89,13 @@ def adds(held: Held, agent: int, samples: int, X: Array) -> bool:
     )
 
 
-def _samples(held: Held, agent: int) -> int:
-    """The number of samples of an agent: the rows of its arrays."""
-    found = sorted({int(leaf.shape[0]) for leaf in held.leaves() if getattr(leaf, "ndim", 0)})
-    if len(found) != 1 or found[0] == 0:
-        counts = ", ".join(map(str, found)) or "no"
+def _samples(objective: BoundObjective, agent: int) -> int:
+    """The number of rows of an agent's arrays; raises `ProblemError` unless all have the same."""
+    sizes = sorted({int(leaf.shape[0]) for leaf in objective.leaves() if getattr(leaf, "ndim", 0)})
+    if len(sizes) != 1 or sizes[0] == 0:
+        counts = ", ".join(map(str, sizes)) or "no"
         raise ProblemError(
             f"agent {agent}'s arrays must have one row for each sample, as many in all of them; found "
             f"{counts} rows; keep what is no sample out of the data (the function may refer to it)"
         )
-    return found[0]
+    return sizes[0]

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from destiny.protocols import Array, Hosted, NamedColumns, Problem
+from destiny.problems.own_problem import WrappedProblem
+from destiny.protocols import Hosted, Problem
 
 
-class Once:
-    """A problem whose agents are hosted once and shared by all algorithms of a file."""
+class CachedProblem(WrappedProblem):
+    """A problem whose hosted agents are cached, so that several algorithms load the data once."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.shape, self.agents = problem.shape, problem.agents
-        self.kind = getattr(problem, "kind", "")
-        self.column_names = dict(problem.column_names) if isinstance(problem, NamedColumns) else {}
+        super().__init__(problem)
         self.hosted: dict[tuple[int, ...], Hosted] = {}
 
-    def describe(self) -> str:
-        """As the problem does."""
-        return str(self.problem.describe()) if hasattr(self.problem, "describe") else self.kind
-
-    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """As the problem does."""
-        return dict(self.problem.portrait(answers)) if hasattr(self.problem, "portrait") else {}
-
     def host(self, ids: Sequence[int]) -> Hosted:
-        """As the problem does, the first time."""
+        """``problem.host(ids)``, cached."""
         key = tuple(ids)
         if key not in self.hosted:
-            self.hosted[key] = self.problem.host(ids)
+            self.hosted[key] = self.inner.host(ids)
         return self.hosted[key]

@@ -1,4 +1,4 @@
-"""Problems whose data are centred, and standardised if asked, before the first step."""
+"""Problems whose data are centred, and optionally standardised, before the first step."""
 
 from __future__ import annotations
 
@@ -10,53 +10,108 @@ from typing import Any, NoReturn
 import numpy as np
 
 from destiny.errors import ProblemError
-from destiny.problems.cached import Once
+from destiny.problems.cached import CachedProblem
 from destiny.problems.checks import check_ids
 from destiny.problems.data import columns
 from destiny.problems.data.partition import Shift
 from destiny.problems.olsr import OLSR
-from destiny.problems.pca import PCA
-from destiny.protocols import Array
+from destiny.problems.pca import PCA, PrivatePCA
+from destiny.problems.regularisers import Regularised, is_regulariser, regularised
+from destiny.protocols import Array, ProblemBase, Regulariser
 
-CONSTANT = 1e-10  # of the mean: a standard deviation below it is rounding, and the column is not divided
+CONSTANT = 1e-10  # relative to the mean: a column with a smaller deviation is constant up to rounding
 
 
-class Centred:
+class Centred(ProblemBase):
     """PCA or OLSR of centred data; see `centred`.
 
-    Agents do not know the mean of everybody's data: `destiny.solve` and the engines let them find it by
-    averaging between neighbours before the first step, then solve what `less` returns.
+    No agent knows the mean of all data. In `destiny.solve` they compute it by averaging between neighbours
+    before the first step, and then solve the problem that `with_shifts` returns.
     """
 
-    def __init__(self, problem: PCA | OLSR, standardise: bool = False) -> None:
+    def __init__(
+        self,
+        problem: PCA | OLSR | Regularised,
+        standardise: bool = False,
+        regulariser: Regulariser | None = None,
+    ) -> None:
+        if isinstance(problem, Regularised):
+            problem, regulariser = problem.inner, problem.regulariser  # type: ignore[assignment]
         if not isinstance(problem, PCA | OLSR):
             raise ProblemError(
                 f"only PCA and OLSR can be centred; found {type(problem).__name__}; centre its data yourself"
             )
+        if standardise and isinstance(problem, PrivatePCA):
+            raise ProblemError(
+                "private data cannot be standardised: their standard deviations would need a budget of their "
+                "own; divide the columns by publicly known scales first"
+            )
         self.problem, self.standardise = problem, standardise
-        self.kind, self.shape, self.agents = problem.kind, problem.shape, problem.agents
-        self.column_names = problem.column_names
+        self._regulariser = regulariser
         self._totals: dict[int, Totals] = {}
-        self._ready: tuple[bytes, Once] | None = None
+        self._ready: tuple[bytes, CachedProblem] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self.problem.shape
+
+    @property
+    def agents(self) -> int:
+        """d."""
+        return self.problem.agents
+
+    @property
+    def kind(self) -> str:
+        """That of the problem, "pca" or "olsr"."""
+        return self.problem.kind
+
+    @property
+    def principal_axes(self) -> bool:
+        """As of the problem, False with a regulariser."""
+        return self.problem.principal_axes and self._regulariser is None
+
+    @property
+    def quadratic(self) -> bool:
+        """As of the problem, and so is that of the centred data."""
+        return self.problem.quadratic
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        """r, if there is one."""
+        return self._regulariser
+
+    def __add__(self, other: Regulariser) -> Centred:
+        if not is_regulariser(other):
+            return NotImplemented
+        return Centred(regularised(self.problem, other), self.standardise)
+
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:
+        """As of the problem."""
+        return self.problem.column_names
 
     @property
     def settings(self) -> dict[str, bool]:
-        """What all processes of a run must have been given alike."""
+        """Settings that must be equal in all processes of a run."""
         return {"center": True, "standardise": self.standardise}
 
     @property
     def widths(self) -> list[int]:
-        """Columns of the data, and of the targets if there are any."""
+        """Number of features and, for OLSR, of targets."""
         return [table.rows for table in self.problem.tables]
 
     def host(self, ids: Sequence[int]) -> Uncentred:
-        """Read and check the data of the agents ``ids``; they cannot be evaluated before they are centred."""
+        """Read and check the data of the agents ``ids``; evaluating the result raises `ProblemError`."""
         for agent in check_ids(ids, self.agents):
             self.totals(agent)
         return Uncentred()
 
     def totals(self, agent: int) -> Totals:
-        """One agent's sums over its samples, computed once."""
+        """Sums over the samples of one agent, with noise if they are private; cached."""
+        if agent not in self._totals and isinstance(self.problem, PrivatePCA):
+            sums = self.problem.private_totals(agent)
+            self._totals[agent] = Totals(sums, np.abs(sums))
         if agent not in self._totals:
             tables = [table.load(agent) for table in self.problem.tables]
             samples = [float(tables[0].shape[1])]
@@ -67,51 +122,57 @@ class Centred:
         return self._totals[agent]
 
     def squares(self, agent: int, mean: Array) -> Array:
-        """Sums of one agent's squared distances from the mean: of the data, not of the targets."""
+        """Sums of squared distances from ``mean`` over the samples of one agent, ``(features,)``."""
         data = self.problem.tables[0].load(agent)
-        return columns.squares(data, mean[: len(data)])
+        return columns.squares(data, mean[: data.shape[0]])
 
     def shift(self, totals: Array, squares: Array | None) -> Shift:
-        """What to subtract and divide by, from the averages of `totals` and `squares`."""
+        """The shift from network averages of `totals` and `squares`; `ProblemError` without samples."""
         count = totals[-1]
+        if isinstance(self.problem, PrivatePCA):
+            return Shift(self.problem.private_mean(totals), np.ones(len(totals) - 1))
         if not count > 0:
             raise ProblemError("centring needs at least one sample; found none at any agent")
         mean, scale = totals[:-1] / count, np.ones(len(totals) - 1)
         if squares is not None:
             deviation = np.sqrt(squares / count)
-            known = mean[: len(deviation)]
-            scale[: len(deviation)] = np.where(deviation > CONSTANT * np.abs(known), deviation, 1.0)
+            size = CONSTANT * np.abs(mean[: len(deviation)])
+            scale[: len(deviation)] = np.where(deviation > size, deviation, 1.0)
         return Shift(mean, scale)
 
-    def less(self, shifts: Mapping[int, Shift]) -> Once:
-        """The problem to solve: the data of some agents, each shifted as it is told."""
+    def with_shifts(self, shifts: Mapping[int, Shift]) -> CachedProblem:
+        """The problem to solve, with the data of the agents in ``shifts`` shifted; cached."""
         key = b"".join(
             agent.to_bytes(8) + s.mean.tobytes() + s.scale.tobytes() for agent, s in sorted(shifts.items())
         )
-        if self._ready is None or self._ready[0] != key:  # algorithms side by side find the same mean
-            self._ready = key, Once(self._less(shifts))
+        if self._ready is None or self._ready[0] != key:  # several algorithms of a run have the same mean
+            self._ready = key, CachedProblem(self._with_regulariser(self._with_shifts(shifts)))
         return self._ready[1]
 
-    def pooled(self) -> PCA | OLSR:
-        """The problem to solve, its mean taken from all data in one place: for comparison only."""
+    def pooled(self) -> ProblemBase:
+        """The problem to solve, with the mean of the pooled data: for comparison only."""
         shift = self._pooled_shift()
-        return self._less(dict.fromkeys(range(self.agents), shift))
+        return self._with_regulariser(self._with_shifts(dict.fromkeys(range(self.agents), shift)))
+
+    def _with_regulariser(self, problem: PCA | OLSR) -> ProblemBase:
+        return problem if self._regulariser is None else regularised(problem, self._regulariser)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         done = "centred and standardised" if self.standardise else "centred"
-        return f"{self.problem.describe().removesuffix('.')}, {done}."
+        term = "" if self._regulariser is None else f", with the regulariser {self._regulariser!r}"
+        return f"{self.problem.describe().removesuffix('.')}, {done}{term}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """As the problem does, for the shifted data; targets are shown as they are."""
+        """The portrait of the problem with shifted data and original targets."""
         shift = self._pooled_shift()
         shift.mean[self.widths[0] :] = 0.0
-        return self._less(dict.fromkeys(range(self.agents), shift)).portrait(answers)
+        return self._with_shifts(dict.fromkeys(range(self.agents), shift)).portrait(answers)
 
-    def _less(self, shifts: Mapping[int, Shift]) -> PCA | OLSR:
+    def _with_shifts(self, shifts: Mapping[int, Shift]) -> PCA | OLSR:
         ends = np.cumsum(self.widths)
         parts = [slice(end - width, end) for end, width in zip(ends, self.widths, strict=True)]
-        return self.problem.less(
+        return self.problem.with_shifts(
             *({i: Shift(s.mean[part], s.scale[part]) for i, s in shifts.items()} for part in parts)
         )
 
@@ -126,7 +187,7 @@ class Centred:
 
 @dataclass(frozen=True)
 class Totals:
-    """One agent's sums over its samples.
+    """Sums over the samples of one agent.
 
     Attributes
     ----------
@@ -141,14 +202,12 @@ class Totals:
 
 
 class Uncentred:
-    """The hosted agents before their mean is known (`destiny.protocols.Hosted`)."""
+    """Hosted agents whose data are not centred yet; evaluating them raises `ProblemError`."""
 
     def value(self, X: Array) -> Array:
-        """Refused."""
         self._refuse(X)
 
     def gradient(self, X: Array) -> Array:
-        """Refused."""
         self._refuse(X)
 
     def _refuse(self, _: Array) -> NoReturn:
@@ -158,17 +217,17 @@ class Uncentred:
         )
 
 
-def centred(problem: PCA | OLSR, standardise: bool = False) -> Centred:
-    """PCA or OLSR of the same data, less the mean of all agents' samples together.
+def centred(problem: PCA | OLSR | Regularised, standardise: bool = False) -> Centred:
+    """PCA or OLSR of the same data minus the mean over the samples of all agents.
 
-    The agents find the mean by averaging between neighbours before the first step of a run; these rounds are
-    counted like all others. Each subtracts the mean as it knows it: they are equal up to rounding.
+    The agents compute the mean by averaging between neighbours before the first step of a run; these rounds
+    are counted like all others. Their results are equal up to rounding.
 
     Parameters
     ----------
     problem : PCA or OLSR
-        For OLSR the targets are centred, too: the answer is that of a regression with the intercept
-        ``mean(D) - X^T mean(C)``.
+        A regulariser may be added to it, before or after. For OLSR the targets are centred as well: the
+        answer is that of a regression with the intercept ``mean(D) - X^T mean(C)``.
     standardise : bool
         Divide every column of the data (not of the targets) by its standard deviation over all samples, as
         scikit-learn's StandardScaler does; a constant column is only centred.

@@ -1,4 +1,4 @@
-"""Checks shared by the problems: each raises one sentence with expected, found, and what to do."""
+"""Checks of arguments of problems; each raises `ProblemError` with the expected, the found and the remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_SCALE = 1e10
 
 
 def check_matrix(data: NDArray[Any], name: str) -> None:
-    """Refuse what is not a 2-D array of real numbers."""
+    """Raise `ProblemError` unless ``data`` is a plain 2-D array of real numbers with at least one row."""
     if isinstance(data, np.ma.MaskedArray):
         raise ProblemError(
             f"{name} must be a plain array; found a masked one; fill its gaps or drop the samples"
@@ -37,13 +37,17 @@ def check_matrix(data: NDArray[Any], name: str) -> None:
         )
 
 
-def check_finite(data: NDArray[Any], name: str) -> None:
-    """Refuse NaN and infinity, without a temporary of the size of the data."""
+def check_finite(data: NDArray[Any], name: str, gaps: bool = False) -> None:
+    """Raise `ProblemError` for infinity, numbers out of range and, unless there may be ``gaps``, for NaN.
+
+    The data are not copied.
+    """
     if data.dtype.kind != "f" or data.size == 0:
         return
-    # The extremes carry NaN and infinity through, and a reduction allocates nothing.
-    extreme = max(abs(float(data.min())), abs(float(data.max())))
-    if extreme <= LARGEST:
+    # The extremes carry infinity through, and NaN unless it is allowed; a reduction allocates nothing.
+    least, most = (np.fmin, np.fmax) if gaps else (np.minimum, np.maximum)
+    extreme = max(abs(float(least.reduce(data, axis=None))), abs(float(most.reduce(data, axis=None))))
+    if extreme <= LARGEST or (gaps and np.isnan(extreme)):  # nothing but gaps
         return
     if np.isfinite(extreme):
         raise ProblemError(
@@ -51,7 +55,7 @@ def check_finite(data: NDArray[Any], name: str) -> None:
             f"found {extreme:.1e}; use other units"
         )
     for row, values in enumerate(data):
-        bad = np.flatnonzero(~np.isfinite(values))
+        bad = np.flatnonzero(np.isinf(values) if gaps else ~np.isfinite(values))
         if bad.size:
             raise ProblemError(
                 f"{_with_file(data, name)} must be finite; found {values[bad[0]]} at feature {row}, "
@@ -60,7 +64,7 @@ def check_finite(data: NDArray[Any], name: str) -> None:
 
 
 def check_p(p: SupportsIndex, n: int) -> int:
-    """The number of columns of X as an int between 1 and n."""
+    """``p`` as an int, 1 <= p <= n; otherwise raise `ProblemError`."""
     try:
         columns = operator.index(p)
     except TypeError:
@@ -73,23 +77,8 @@ def check_p(p: SupportsIndex, n: int) -> int:
     return columns
 
 
-def check_size(name: str, value: SupportsIndex) -> int:
-    """A number of features or samples, at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 1:
-        raise ProblemError(f"{name} must be a whole number of at least 1; found {value!r}")
-    return operator.index(value)
-
-
-def check_seed(seed: int | Sequence[int]) -> int | Sequence[int]:
-    """What NumPy takes as a seed: whole numbers that are not negative."""
-    for number in [seed] if isinstance(seed, int | np.integer) else seed:
-        if number < 0:
-            raise ProblemError(f"seed must not be negative; found {number}")
-    return seed
-
-
 def check_scale(scale: float) -> float:
-    """The factor of the data as a float of sensible size."""
+    """``scale`` as a float; raise `ProblemError` for 0 and numbers out of range."""
     if not 0 < abs(scale) <= LARGEST_SCALE:
         raise ProblemError(
             f"scale must be a number of at most {LARGEST_SCALE:.0e} in magnitude and not 0; found {scale}; "
@@ -99,7 +88,7 @@ def check_scale(scale: float) -> float:
 
 
 def check_ids(ids: Sequence[int], agents: int) -> list[int]:
-    """Indices of agents as ints between 0 and d - 1."""
+    """``ids`` as a list of ints between 0 and d - 1; otherwise raise `ProblemError`."""
     numbers = [operator.index(i) for i in ids]
     for i in numbers:
         if not 0 <= i < agents:
@@ -110,7 +99,7 @@ def check_ids(ids: Sequence[int], agents: int) -> list[int]:
 
 
 def check_stack(X: Array, agents: int, shape: tuple[int, int]) -> Array:
-    """X as a C-ordered stack ``(agents, n, p)``, so that bits do not depend on its layout."""
+    """X as a C-ordered array ``(agents, n, p)``; bits depend on the layout. Raises `ProblemError`."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     if X.shape != (agents, *shape):
         raise ProblemError(
@@ -120,9 +109,9 @@ def check_stack(X: Array, agents: int, shape: tuple[int, int]) -> Array:
     return X
 
 
-def check_real(found: object, shape: tuple[int, ...], name: str) -> Array:
-    """What a user's function returned, as float64 of the shape expected; NaN and infinity are let through."""
-    result = np.asarray(found)
+def check_real(value: object, shape: tuple[int, ...], name: str) -> Array:
+    """``value`` as a float64 array of the given shape, NaN and infinity allowed. Raises `ProblemError`."""
+    result = np.asarray(value)
     if result.dtype.kind not in "biuf":
         raise ProblemError(f"{name} must be real numbers; found dtype {result.dtype}; return a float64 array")
     if result.shape != shape:
@@ -134,6 +123,6 @@ def check_real(found: object, shape: tuple[int, ...], name: str) -> Array:
 
 
 def _with_file(data: NDArray[Any], name: str) -> str:
-    """The name, and the file from which the array is memory-mapped unless the name tells already."""
-    file = getattr(data, "filename", None)
+    """``name`` with the file of a memory-mapped array, unless it has that already."""
+    file = data.filename if isinstance(data, np.memmap) else None
     return name if file is None or Path(file).name in name else f"{name} ({file})"

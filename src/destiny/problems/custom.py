@@ -1,4 +1,4 @@
-"""Problems of your own: from functions and data, differentiated for you if you like; in sums and batches."""
+"""Problems of your own: from functions and data, with automatic differentiation, sums and mini-batches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
 from destiny.problems.autodiff import jax, torch
-from destiny.problems.checks import check_seed, check_size
 from destiny.problems.functions import Data, Functions
 from destiny.problems.gradient_check import GradientCheck, check_gradient
 from destiny.problems.objective_data import Pair
 from destiny.problems.separable import Separable
 from destiny.problems.sums import Total, total
+from destiny.validation import check_seed, check_size
 
 __all__ = [
     "Functions",
@@ -49,17 +49,17 @@ def problem(
         ``gradient(X, *data_i) -> (n, p)``, the Euclidean gradient. Or leave it out and name an autodiff.
     shape : (n, p)
     data : list of d, or a callable ``agent -> data_i``, optional
-        What each agent holds: a tuple is spread over the arguments after X, a dict over those it names,
-        anything else is one argument. A callable is asked when an agent is hosted, so that each process
-        loads its own agents' data only; give ``agents`` with it.
+        The data of each agent: a tuple becomes the arguments after X, a dict becomes keyword arguments, and
+        anything else is one argument. A callable is called when an agent is hosted, so that each process
+        loads the data of its own agents only; it needs ``agents``.
     agents : int, optional
-        d, where neither a list of functions nor one of data tells.
+        d; needed only if neither functions nor data are a list.
     autodiff : {"jax", "torch"}, optional
-        What differentiates ``value``. X and all data of floating point are given to it in float64.
+        Library that differentiates ``value``. X and all floating point data are passed in float64.
     batch : int, optional
         Samples in a mini-batch, for methods that take them; samples are the rows (axis 0) of every array.
     seed : int
-        Of the mini-batches, together with the agent and the step.
+        Seed of the mini-batches, together with the agent and the step.
 
     Examples
     --------
@@ -89,41 +89,42 @@ def problem(
 
 
 def _objects(value: Any) -> bool:
-    """Whether objects with a value and a gradient were given."""
-    return _listed(value) and any(hasattr(objective, "gradient") for objective in value)
+    """Whether ``value`` is a list of objects with a gradient."""
+    return _is_list(value) and any(hasattr(objective, "gradient") for objective in value)
 
 
 def _pairs(value: Any, gradient: Any, autodiff: str | None) -> Pair | list[Pair]:
-    """Values and gradients together; a function that several agents share is differentiated once."""
-    for what, given in (("value", value), ("gradient", gradient)):
-        for agent, function in enumerate(given if _listed(given) else []):
+    """Pairs of value and gradient, one for all agents or one each; each function is differentiated once."""
+    for what, argument in (("value", value), ("gradient", gradient)):
+        for agent, function in enumerate(argument if _is_list(argument) else []):
             if not callable(function):
                 raise ProblemError(
                     f"agent {agent}'s {what} must be a function; found {type(function).__name__}; "
                     "give a callable"
                 )
-        if given is not None and not _listed(given) and not callable(given):
+        if argument is not None and not _is_list(argument) and not callable(argument):
             raise ProblemError(
-                f"{what} must be a function or a list of them; found {type(given).__name__}; give a callable"
+                f"{what} must be a function or a list of them; found {type(argument).__name__}; "
+                "give a callable"
             )
-    if not _listed(value) and not _listed(gradient):
+    if not _is_list(value) and not _is_list(gradient):
         return _pair(value, gradient, autodiff)
-    values = value if _listed(value) else [value] * len(gradient)
-    gradients = gradient if _listed(gradient) else [gradient] * len(values)
+    values = value if _is_list(value) else [value] * len(gradient)
+    gradients = gradient if _is_list(gradient) else [gradient] * len(values)
     if len(values) != len(gradients):
         raise ProblemError(
             f"there must be as many gradients as values; found {len(gradients)} and {len(values)}; give one "
             "of each per agent, or one function for all"
         )
-    known: dict[tuple[int, int], Pair] = {}
+    pairs: dict[tuple[int, int], Pair] = {}
     for f, g in zip(values, gradients, strict=True):
-        if (id(f), id(g)) not in known:
-            known[id(f), id(g)] = _pair(f, g, autodiff)
-    return [known[id(f), id(g)] for f, g in zip(values, gradients, strict=True)]
+        if (id(f), id(g)) not in pairs:
+            pairs[id(f), id(g)] = _pair(f, g, autodiff)
+    return [pairs[id(f), id(g)] for f, g in zip(values, gradients, strict=True)]
 
 
-def _listed(given: Any) -> bool:
-    return isinstance(given, list | tuple)
+def _is_list(argument: Any) -> bool:
+    return isinstance(argument, list | tuple)
 
 
 def _pair(value: Function, gradient: Function | None, autodiff: str | None) -> Pair:

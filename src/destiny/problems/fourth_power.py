@@ -1,4 +1,4 @@
-"""-1/4 ||X^T B_i||_4^4 of the hosted agents: every sample is read once, and few of them at a time."""
+"""-1/4 ||X^T B_i||_4^4 of the hosted agents, computed in one pass over the samples, block by block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CACHE_LINE = 64
 
 @dataclass(frozen=True)
 class Stream:
-    """One agent's samples, and how to compute with them."""
+    """The samples of one agent, and the precision of its products."""
 
     samples: NDArray[Any]  # B^T, (m_i, n), C-ordered, in the dtype of the data
     dtype: np.dtype[Any]  # of the products
@@ -45,7 +45,7 @@ class Stream:
 
     @property
     def step(self) -> int:
-        """Samples in a block; it depends on this agent alone, so that its bits do."""
+        """Samples in a block. It depends on this agent alone, and so do the bits of its results."""
         m, n = map(int, self.samples.shape)
         rows = max(1, BLOCK // (n * self.dtype.itemsize))
         blocks = max(1, math.ceil(m / rows))
@@ -59,7 +59,7 @@ class Stream:
         return self.step * int(self.samples.shape[1]) * self.dtype.itemsize
 
     def blocks(self, buffer: NDArray[np.uint8]) -> Iterator[NDArray[Any]]:
-        """The samples in the dtype of the products; a block is good until the next one is asked for."""
+        """Blocks of samples in the dtype of the products; a block is valid until the next one is yielded."""
         step = self.step
         for start in range(0, len(self.samples), step):
             block = self.samples[start : start + step]
@@ -112,7 +112,7 @@ class Streams:
         return out
 
     def _buffer(self) -> NDArray[np.uint8]:
-        """Room for one converted block. Made anew for each call, so that threads may share this object."""
+        """Memory for one converted block, new for each call, so that threads can share this object."""
         room = max((stream.room for stream in self._streams), default=0)
         buffer = np.empty(room + CACHE_LINE, dtype=np.uint8)
         return buffer[-buffer.ctypes.data % CACHE_LINE :]

@@ -1,4 +1,4 @@
-"""Problems made of functions of X and an agent's data; made by `destiny.problems.custom.problem`."""
+"""Problems given by functions of X and of an agent's data; see `destiny.problems.custom.problem`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from destiny.errors import ProblemError
-from destiny.problems.batches import Drawn, DrawnLoop
-from destiny.problems.checks import check_ids, check_p, check_size
-from destiny.problems.objective_data import Held, Pair
-from destiny.problems.separable import Loop, naming
+from destiny.problems.batches import BatchedObjective, BatchLoop
+from destiny.problems.checks import check_ids, check_p
+from destiny.problems.objective_data import BoundObjective, Pair
+from destiny.problems.separable import PerAgentLoop, naming
 from destiny.problems.sums import Summable
+from destiny.validation import check_size
 
 Data: TypeAlias = Sequence[Any] | Callable[[int], Any]
-"""What each agent holds, or how to load it."""
+"""The data of each agent, or a function that loads them by the index of the agent."""
 
 
 class Functions(Summable):
-    """A problem made of functions and data; see `problem`."""
+    """A problem given by functions and data; see `destiny.problems.custom.problem`."""
 
     kind: Literal["custom"] = "custom"
 
@@ -32,12 +33,12 @@ class Functions(Summable):
         batch: int | None,
         seed: int,
     ) -> None:
-        told = {
+        sizes = {
             "functions": len(pairs) if isinstance(pairs, Sequence) else None,
             "data": len(data) if data is not None and not callable(data) else None,
             "agents": None if agents is None else check_size("agents", agents),
         }
-        counts = {what: count for what, count in told.items() if count is not None}
+        counts = {what: count for what, count in sizes.items() if count is not None}
         if len(set(counts.values())) != 1 or 0 in counts.values():
             found = " and ".join(f"{count} {what}" for what, count in counts.items()) or "neither"
             raise ProblemError(
@@ -51,37 +52,43 @@ class Functions(Summable):
                 f"shape must be (n, p), the shape of X; found {shape!r}; give two whole numbers"
             )
         self._shape = (check_size("n", shape[0]), check_p(shape[1], shape[0]))
-        self.batches = [] if batch is None else [(batch, seed)]
-        """(batch, seed) of its mini-batches, if any."""
+        self._batches = [] if batch is None else [(batch, seed)]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self._shape
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return self._agents
 
-    def host(self, ids: Sequence[int]) -> Loop:
-        """The objectives of the agents ``ids``; asks for their data and no others'."""
-        held = [(i, self._held(i)) for i in check_ids(ids, self.agents)]
+    @property
+    def batches(self) -> list[tuple[int, int]]:
+        """(batch, seed) of its mini-batches, if any."""
+        return self._batches
+
+    def host(self, ids: Sequence[int]) -> PerAgentLoop:
+        """The objectives of the agents ``ids``; loads the data of these agents only."""
+        objectives = [(i, self._objective(i)) for i in check_ids(ids, self.agents)]
         if not self.batches:
-            return Loop(held, self._shape)
+            return PerAgentLoop(objectives, self._shape)
         ((batch, seed),) = self.batches
-        drawn = [(i, Drawn.of(objective, i, seed, batch, self._shape)) for i, objective in held]
-        return DrawnLoop(drawn, self._shape)
+        batched = [
+            (i, BatchedObjective.of(objective, i, seed, batch, self._shape)) for i, objective in objectives
+        ]
+        return BatchLoop(batched, self._shape)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         n, p = self._shape
-        drawn = "".join(f", mini-batches of {batch} samples" for batch, _ in self.batches)
-        return f"Custom problem on {n} x {p} matrices: {self.agents} agents{drawn}."
+        batches = "".join(f", mini-batches of {batch} samples" for batch, _ in self.batches)
+        return f"Custom problem on {n} x {p} matrices: {self.agents} agents{batches}."
 
-    def _held(self, agent: int) -> Held:
+    def _objective(self, agent: int) -> BoundObjective:
         pair = self._pairs[agent] if isinstance(self._pairs, Sequence) else self._pairs
         if self._data is None:
-            return Held(pair, (), {})
+            return BoundObjective(pair, (), {})
         with naming(f"agent {agent}'s data", f"raised on loading agent {agent}'s data"):
-            return Held.of(pair, self._data(agent) if callable(self._data) else self._data[agent])
+            return BoundObjective.of(pair, self._data(agent) if callable(self._data) else self._data[agent])

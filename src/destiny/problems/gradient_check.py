@@ -1,4 +1,4 @@
-"""Is this the gradient of that function? The error of Taylor's formula tells by how fast it falls."""
+"""Check of a gradient by the order of the error of Taylor's formula."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from destiny.protocols import Array, Hosted, Objective, Problem
 
 STEPS = np.logspace(0, -8, 41)  # five per decade, relative to the norm of X
 WINDOW = 10  # two decades: long enough for a slope, short enough to stay below the terms of third order
-SAFETY = 100.0  # an error must stand this far above rounding to be trusted, to one percent
-DIRECTIONS = 3  # one alone may happen to be nearly perpendicular to a mistake
+SAFETY = 100.0  # errors below 100 times rounding are not used: the others are accurate to one percent
+DIRECTIONS = 3  # a single one may be nearly perpendicular to a mistake
 SLOPE = 1.8  # between 1 (a wrong gradient) and 2 (a right one), nearer to 2
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """What `check_gradient` found; true if the gradient is right, and prints as a sentence."""
+    """Result of `check_gradient`: true if the gradient is right, and a sentence when printed."""
 
     ok: bool
     slope: float  # NaN if no error stood out from rounding
@@ -39,11 +39,11 @@ def check_gradient(
     seed: int = 0,
     noise: float = float(np.finfo(np.float64).eps),
 ) -> GradientCheck:
-    """Compare value and gradient along directions V, half random and half the gradient's.
+    """Compare value and gradient along three directions V, each the sum of a random one and the gradient.
 
     ``|f(X + t V) - f(X) - t <grad f(X), V>|`` falls like t^2 if the gradient is right and like t if it is
-    wrong: the slope on a log-log plot is 2 or 1. It is read off where the steps are smallest but the
-    error still stands out from rounding, which shows relative mistakes down to about 1e-5.
+    wrong: the slope in a log-log plot is 2 or 1. It is measured at the smallest steps for which the error is
+    well above rounding, which detects relative errors of the gradient down to about 1e-5.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def check_gradient(
 
 
 def _each_agent(problem: Problem, X: Array, seed: int, noise: float) -> GradientCheck:
-    """The first agent whose gradient is wrong, named; or the last one's check."""
+    """The check of the first agent whose gradient is wrong, with its index, or of the last agent."""
     for agent in range(problem.agents):
         check = check_gradient(problem.host([agent]), X[None], seed, noise)
         if not check.ok:
@@ -86,7 +86,7 @@ def _each_agent(problem: Problem, X: Array, seed: int, noise: float) -> Gradient
 
 
 def _direction(X: Array, gradient: Array, rng: np.random.Generator) -> Array:
-    """As long as X; random to see every entry, with a share of the gradient to see a wrong factor well."""
+    """A direction of the norm of X: a random part detects a wrong entry, the gradient a wrong factor."""
     V = rng.standard_normal(X.shape)
     V /= np.linalg.norm(V)
     uphill = gradient / (np.abs(gradient).max() or 1.0)  # squares of the gradient might overflow
@@ -102,18 +102,18 @@ def _along(V: Array, objective: Objective | Hosted, X: Array, gradient: Array, n
         errors = np.abs(values - start - STEPS * predicted)
         rounding = noise * (abs(start) + np.abs(values) + STEPS * abs(predicted))
         floor = SAFETY * (rounding + _jitter(objective, X, V, start))
-        trusted = np.flatnonzero(np.isfinite(errors) & (errors > floor))[-WINDOW:]
+        usable = np.flatnonzero(np.isfinite(errors) & (errors > floor))[-WINDOW:]
     # A wrong gradient stands out at the longest steps at least, and at more than two of them.
-    if trusted.size < 3:
+    if usable.size < 3:
         message = "gradient and value agree: the Taylor error is no more than rounding at every step"
         return GradientCheck(True, np.nan, message, STEPS, errors)
     # The median is not misled by a step at which the error happens to change sign.
-    slope = float(np.median(np.diff(np.log(errors[trusted])) / np.diff(np.log(STEPS[trusted]))))
+    slope = float(np.median(np.diff(np.log(errors[usable])) / np.diff(np.log(STEPS[usable]))))
     ok = slope > SLOPE
     verb = "agree" if ok else "disagree"
     message = f"gradient and value {verb}: the Taylor error falls with slope {slope:.2f} (expected 2)"
     if not ok:
-        t, value = STEPS[trusted[-1]], values[trusted[-1]]
+        t, value = STEPS[usable[-1]], values[usable[-1]]
         message += f"; over a step of {t:.0e} f changes by {value - start:.6g}, not by {t * predicted:.6g}"
     return GradientCheck(ok, slope, message, STEPS, errors)
 
@@ -123,6 +123,6 @@ def _value(objective: Objective | Hosted, X: Array) -> float:
 
 
 def _jitter(objective: Objective | Hosted, X: Array, V: Array, start: float) -> float:
-    """How much the value moves when X moves in its last digits."""
+    """Largest change of the value when X changes by rounding errors."""
     last_digit = np.finfo(np.float64).eps
     return max(abs(_value(objective, X + t * last_digit * V) - start) for t in (-2, -1, 1, 2))

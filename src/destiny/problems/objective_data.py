@@ -1,4 +1,4 @@
-"""One agent's objective as functions and data: how data reach a function, and how samples are cut out."""
+"""One agent's objective: functions, the data bound to their arguments, and subsets of the samples."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from destiny.protocols import Array
 
 
-def _guarded(leaf: Any) -> Any:
-    """An array that the function it is handed to cannot change: next time it would be another objective."""
+def _read_only(leaf: Any) -> Any:
+    """A read-only view of an array: a function that changed its data would change its objective."""
     if isinstance(leaf, np.ndarray):
         leaf = leaf.view()
         leaf.flags.writeable = False
@@ -25,27 +25,27 @@ def _rows(leaf: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pair:
-    """A value and its gradient as functions of a NumPy X and an agent's data."""
+    """A value and its gradient as functions of a NumPy array X and of an agent's data."""
 
     value: Callable[..., Any]
     gradient: Callable[..., Any]
-    convert: Callable[[Any], Any] = _guarded
-    """What is done to every array of the data, once."""
+    convert: Callable[[Any], Any] = _read_only
+    """Applied once to every array of the data."""
     take: Callable[[Any, Any], Any] = _rows
-    """Some rows of a converted array."""
+    """``(array, rows)`` -> these rows of a converted array."""
 
 
 @dataclass(frozen=True)
-class Held:
-    """One agent's objective (`destiny.protocols.Objective`)."""
+class BoundObjective:
+    """One agent's objective (`destiny.protocols.Objective`): functions bound to data."""
 
     pair: Pair
     args: tuple[Any, ...]
     named: Mapping[str, Any]
 
     @classmethod
-    def of(cls, pair: Pair, data: Any) -> Held:
-        """A tuple is spread over the arguments, a dict over those it names; the rest is one argument."""
+    def of(cls, pair: Pair, data: Any) -> BoundObjective:
+        """Bind a tuple as positional, a dict as keyword arguments, anything else as one argument."""
         data = map_leaves(pair.convert, data)
         if isinstance(data, dict):
             return cls(pair, (), data)
@@ -60,13 +60,13 @@ class Held:
         return self.pair.gradient(X, *self.args, **self.named)
 
     def leaves(self) -> Iterator[Any]:
-        """Every array of the data, and whatever else it holds."""
-        found: list[Any] = []
-        map_leaves(found.append, (self.args, dict(self.named)))
-        return iter(found)
+        """All arrays and other objects inside the data."""
+        leaves: list[Any] = []
+        map_leaves(leaves.append, (self.args, dict(self.named)))
+        return iter(leaves)
 
-    def take(self, rows: Any) -> Held:
-        """The same objective with some of its samples: those rows of every array."""
+    def take(self, rows: Any) -> BoundObjective:
+        """The same objective on the given rows of every array."""
 
         def cut(leaf: Any) -> Any:
             return self.pair.take(leaf, rows) if getattr(leaf, "ndim", 0) else leaf
@@ -76,7 +76,7 @@ class Held:
 
 
 def map_leaves(function: Callable[[Any], Any], data: Any) -> Any:
-    """Apply a function to whatever lies inside (nested) tuples, lists and dicts."""
+    """Apply a function to every object inside nested tuples, lists and dicts; return the same structure."""
     if isinstance(data, dict):
         return {key: map_leaves(function, part) for key, part in data.items()}
     if type(data) in (tuple, list):

@@ -1,23 +1,27 @@
-"""Orthogonal least squares regression on data held by many agents."""
+"""Orthogonal least squares regression on data distributed over agents."""
 
 from __future__ import annotations
 
 import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
-from destiny.problems.data.partition import Agents, Columns, Shift, Silos, Source, deal
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.partition import Columns, Matrices, Partition, Shift, Source, split_columns
+from destiny.problems.data.tables import Silos
 from destiny.problems.quadratic import Pair, Quadratic
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
+from destiny.validation import check_seed, check_size
 
-MAPPED = 1500  # samples in a portrait: more hide each other
+MAPPED = 1500  # samples in the picture of a report: more would cover each other
 
 
 class OLSR(Summable):
@@ -29,7 +33,7 @@ class OLSR(Summable):
 
     Parameters
     ----------
-    silos : sequence of ndarray (n, m_i), or of callables that return one
+    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
         Data, one per agent, samples in columns; a callable is called when its agent is hosted. m_i may be
         zero.
     targets : sequence of ndarray (p, m_i), or of callables that return one
@@ -41,17 +45,18 @@ class OLSR(Summable):
     """
 
     kind: Literal["olsr"] = "olsr"
+    quadratic = True
 
     def __init__(
         self,
-        silos: Sequence[Source],
-        targets: Sequence[Source],
+        silos: Sequence[Source] | Silos,
+        targets: Sequence[Source] | Silos,
         scale: float = 1.0,
         n: int | None = None,
         p: int | None = None,
     ) -> None:
-        self._silos = Silos(silos, rows=n)
-        self._targets = Silos(targets, "targets", rows=p)
+        self._silos = Matrices(silos, rows=n, sparse=True)
+        self._targets = Matrices(targets, "targets", rows=p)
         check_p(self._targets.rows, self._silos.rows)
         self.scale = check_scale(scale)
         if len(self._silos) != len(self._targets):
@@ -65,61 +70,60 @@ class OLSR(Summable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self._silos.rows, self._targets.rows
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return len(self._silos)
 
     @property
     def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features and of the targets, if the files have a header."""
+        """Names under the keys "data" and "targets", as far as the files have a header."""
         named = {"data": self._silos.names, "targets": self._targets.names}
         return {what: names for what, names in named.items() if names}
 
     def host(self, ids: Sequence[int]) -> Quadratic:
-        """The objectives of the agents ``ids``; reads their silos and no others."""
+        """The objectives of the agents ``ids``; reads the data of these agents only."""
         return Quadratic(self._load(check_ids(ids, self.agents)), self.shape, factor=1.0, scale=self.scale)
 
     @property
-    def tables(self) -> tuple[Silos, ...]:
-        """What the agents hold: their data and their targets."""
+    def tables(self) -> tuple[Matrices, ...]:
+        """The data and the targets."""
         return (self._silos, self._targets)
 
-    def less(self, *shifts: Mapping[int, Shift]) -> OLSR:
-        """The same problem with the data and the targets of some agents shifted."""
+    def with_shifts(self, *shifts: Mapping[int, Shift]) -> OLSR:
+        """The same problem with the data and targets of the agents in ``shifts`` shifted."""
         shifted = copy.copy(self)
         shifted._silos, shifted._targets = (
-            table.less(s) for table, s in zip(self.tables, shifts, strict=True)
+            table.with_shifts(s) for table, s in zip(self.tables, shifts, strict=True)
         )
         return shifted
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         return f"OLSR with {self._targets.rows} targets: {self._silos.describe()}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """For a report: some samples projected by the first answer ``(n, p)``, as they spread most.
+        """For a report: samples projected by the first finite answer ``(n, p)``, on their two principal axes.
 
-        Of targets that are not class indicators there is nothing to show. This brings samples of all agents
-        together: it is for looking at, out of band.
+        It has the kind alone if the targets are not class indicators. This pools samples of all agents.
         """
         plain: dict[str, Any] = {"kind": self.kind}
-        found = [(label, X) for label, X in answers.items() if np.isfinite(X).all()]
-        if not found or self.shape[1] < 2:
+        finite = [(label, X) for label, X in answers.items() if np.isfinite(X).all()]
+        if not finite or self.shape[1] < 2:
             return plain
-        label, X = found[0]
+        label, X = finite[0]
         each = -(-MAPPED // self.agents)
         projections, kinds = [], []
         for data, targets in self._load(range(self.agents)):
             few = slice(None, None, max(1, -(-data.shape[1] // each)))
             assert targets is not None
-            D = np.asarray(targets[:, few])
+            D = np.asarray((targets.T if isinstance(data, CentredRows) else targets)[:, few])
             if not (np.isin(D, (0, 1)).all() and (D.sum(axis=0) == 1).all()):
                 return plain
-            projections.append(self.scale * (X.T @ data[:, few]))
+            projections.append(self.scale * (X.T @ _take(data, few)))
             kinds.append(D.argmax(axis=0))
         Y, classes = np.concatenate(projections, axis=1), np.concatenate(kinds)
         if Y.shape[1] < 2:
@@ -135,24 +139,32 @@ class OLSR(Summable):
         for agent in ids:
             data, targets = self._silos.load(agent), self._targets.load(agent)
             _check_samples(agent, data.shape[1], targets.shape[1])
-            yield data, targets
+            yield data, targets.T if isinstance(data, CentredRows) else targets
 
 
-def from_data(C: NDArray[Any], D: NDArray[Any], agents: Agents, scale: float = 1.0) -> OLSR:
-    """OLSR of targets ``D`` ``(p, m)`` on data ``C`` ``(n, m)``, dealt out as in `pca.from_data`."""
+def _take(data: NDArray[Any] | CentredRows, few: slice) -> NDArray[Any]:
+    """Some samples, ``(n, few)``."""
+    if not isinstance(data, CentredRows):
+        return data[:, few]
+    rows = replace(data, rows=data.rows[few])
+    return np.concatenate([np.empty((0, data.shape[0])), *(block for _, block in rows.dense_blocks())]).T
+
+
+def from_data(C: NDArray[Any], D: NDArray[Any], agents: Partition, scale: float = 1.0) -> OLSR:
+    """OLSR of targets ``D`` ``(p, m)`` on data ``C`` ``(n, m)``, divided as in `pca.from_data`."""
     if np.ndim(C) == 2 and np.ndim(D) == 2 and C.shape[1] != D.shape[1]:
         raise ProblemError(
             f"data and targets must have as many columns; found {C.shape[1]} samples and {D.shape[1]} "
             "targets; give one target column per sample"
         )
-    return OLSR(deal(C, agents), deal(D, agents, "targets"), scale)
+    return OLSR(split_columns(C, agents), split_columns(D, agents, "targets"), scale)
 
 
 def synthetic(
     n: int,
     m: int,
     p: int,
-    agents: Agents,
+    agents: Partition,
     seed: int | Sequence[int] = 0,
     noise: float = 0.0,
     scale: float = 1.0,
@@ -173,7 +185,7 @@ def synthetic(
 
 
 def planted(n: int, p: int, seed: int | Sequence[int]) -> Array:
-    """The X* ``(n, p)`` from which `synthetic` makes its targets with the same seed."""
+    """The X* ``(n, p)`` of `synthetic` with the same seed."""
     return _orthonormal(n, p, np.random.default_rng(seed))
 
 
@@ -184,12 +196,12 @@ def one_hot(labels: ArrayLike, classes: ArrayLike | None = None) -> Array:
     must pass the same ``classes``.
     """
     labels = np.asarray(labels)
-    known = np.unique(labels) if classes is None else np.asarray(classes)
-    indicators: NDArray[np.bool_] = known[:, None] == labels.ravel()
+    values = np.unique(labels) if classes is None else np.asarray(classes)
+    indicators: NDArray[np.bool_] = values[:, None] == labels.ravel()
     if not indicators.any(axis=0).all():
         stray = labels.ravel()[~indicators.any(axis=0)][0]
         raise ProblemError(
-            f"every label must be one of the classes {known.tolist()}; found {stray}; add it to classes"
+            f"every label must be one of the classes {values.tolist()}; found {stray}; add it to classes"
         )
     return indicators.astype(np.float64)
 

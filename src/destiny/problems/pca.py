@@ -1,21 +1,34 @@
-"""Principal component analysis of data held by many agents."""
+"""Principal component analysis of data distributed over agents."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
-from destiny.problems.data.partition import Agents, Shift, Silos, Source, deal
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.partition import Matrices, Partition, Shift, Source, split_columns
+from destiny.problems.data.tables import Silos
+from destiny.problems.privacy import (
+    MEAN,
+    MOMENTS,
+    NoiseSource,
+    Privacy,
+    clipped_blocks,
+    digest_of,
+    on_grid,
+    require_privacy,
+)
 from destiny.problems.quadratic import Quadratic, moments
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
+from destiny.validation import check_seed, check_size
 
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
@@ -30,7 +43,7 @@ class PCA(Summable):
 
     Parameters
     ----------
-    silos : sequence of ndarray (n, m_i), or of callables that return one
+    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
         One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
     p : int
         Number of components, 1 <= p <= n.
@@ -41,89 +54,245 @@ class PCA(Summable):
     """
 
     kind: Literal["pca"] = "pca"
+    principal_axes = True
+    quadratic = True
 
-    def __init__(self, silos: Sequence[Source], p: int, scale: float = 1.0, n: int | None = None) -> None:
-        self._silos = Silos(silos, rows=n)
+    def __init__(
+        self, silos: Sequence[Source] | Silos, p: int, scale: float = 1.0, n: int | None = None
+    ) -> None:
+        self._silos = Matrices(silos, rows=n, sparse=True)
         self._p = check_p(p, self._silos.rows)
         self.scale = check_scale(scale)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self._silos.rows, self._p
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return len(self._silos)
 
     @property
     def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features, if the files have a header."""
+        """Names of the features under the key "data", if the files have a header; otherwise empty."""
         return {"data": self._silos.names} if self._silos.names else {}
 
     def host(self, ids: Sequence[int]) -> Quadratic:
-        """The objectives of the agents ``ids``; reads their silos and no others."""
+        """The objectives of the agents ``ids``; reads the data of these agents only."""
         pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))
         return Quadratic(pairs, self.shape, factor=-0.5, scale=self.scale)
 
     @property
-    def tables(self) -> tuple[Silos, ...]:
-        """What the agents hold: their data."""
+    def tables(self) -> tuple[Matrices, ...]:
+        """The data, as a tuple of one table."""
         return (self._silos,)
 
-    def less(self, *shifts: Mapping[int, Shift]) -> PCA:
-        """The same problem with the data of some agents shifted."""
+    def with_shifts(self, *shifts: Mapping[int, Shift]) -> Self:
+        """The same problem with the data of the agents in ``shifts`` shifted."""
         shifted = copy.copy(self)
-        (shifted._silos,) = (table.less(s) for table, s in zip(self.tables, shifts, strict=True))
+        (shifted._silos,) = (table.with_shifts(s) for table, s in zip(self.tables, shifts, strict=True))
         return shifted
 
+    def second_moments(self, agent: int) -> Array:
+        """A_i A_i^T, ``(n, n)``."""
+        return moments(self._silos.load(agent), None, self.scale)[0]
+
     def variance(self, agent: int) -> float:
-        """||A_i||_F^2, of which -2 f_i(X) is the part in span(X)."""
+        """||A_i||_F^2; -2 f_i(X) is the part of it in span(X)."""
         data = self._silos.load(agent)
+        if isinstance(data, CentredRows):
+            return self.scale**2 * data.squared_norm()
         return float(self.scale**2 * sum(np.vecdot(row, row) for row in data.astype(np.float64, copy=False)))
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         return f"PCA with {self._p} components: {self._silos.describe()}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """For a report: the leading eigenvalues of sum_i A_i A_i^T, and those each answer ``(n, p)`` finds.
+        """For a report: the leading eigenvalues of sum_i A_i A_i^T, and those of each answer ``(n, p)``.
 
-        Like `solution` this pools the data: it is for looking at, out of band. Above 1000 features the
-        eigenvalues are left out, as they would take longer than a run.
+        Like `solution` this pools the data of all agents. Above 1000 features the eigenvalues of the pooled
+        data are left out, as they would take longer than a run.
         """
         n, p = self.shape
         total = np.zeros((n, n)) if n <= GRAM else None
-        found = {label: np.zeros((p, p)) for label, X in answers.items() if np.isfinite(X).all()}
+        projected = {label: np.zeros((p, p)) for label, X in answers.items() if np.isfinite(X).all()}
         for agent in range(self.agents):
             A = self._silos.load(agent)
             if total is not None:
                 total += moments(A, None, self.scale)[0]
-            for label in found:
-                Y = self.scale * (answers[label].T @ A)
-                found[label] += Y @ Y.T
-        spectrum: dict[str, Any] = {
-            "found": {k: np.linalg.eigvalsh(S)[::-1].tolist() for k, S in found.items()}
-        }
-        if total is not None:
-            leading = min(n, max(SHOWN, min(3 * p, MOST)))
-            values = scipy.linalg.eigh(total, eigvals_only=True, subset_by_index=(n - leading, n - 1))
-            spectrum["pooled"] = values[::-1].tolist()
-        return {"kind": self.kind, "spectrum": spectrum}
+            for label in projected:
+                projected[label] += self.scale**2 * _gram(A, answers[label])
+        return _spectra(total, projected, p)
 
 
-def from_data(A: NDArray[Any], p: int, agents: Agents, scale: float = 1.0) -> PCA:
-    """PCA of the columns of ``A`` ``(n, m)``, dealt out to agents.
+def _gram(A: NDArray[Any] | CentredRows, X: Array) -> Array:
+    """X^T A A^T X."""
+    if isinstance(A, CentredRows):
+        return A.gram(X)
+    Y = X.T @ A
+    return np.asarray(Y @ Y.T)
+
+
+def _spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dict[str, Any]:
+    """The eigenvalues of a portrait, largest first: of ``total`` ``(n, n)`` if given, and of the answers."""
+    spectrum: dict[str, Any] = {
+        "found": {k: np.linalg.eigvalsh(S)[::-1].tolist() for k, S in projected.items()}
+    }
+    if total is not None:
+        leading = max(SHOWN, min(3 * p, MOST))
+        spectrum["pooled"] = np.linalg.eigvalsh(total)[::-1][:leading].tolist()
+    return {"kind": PCA.kind, "spectrum": spectrum}
+
+
+class PrivatePCA(PCA):
+    """PCA of which nobody can learn whether any one row is among the data; see `private`.
+
+    Agent i uses C_i = scale^2 (sum_k a_k a_k^T + E_i) in all rounds, where a_k are its samples, clipped to
+    norm b, and E_i is symmetric with independent N(0, s^2) entries on and above the diagonal.
+
+    One sample more or less changes the upper triangle with its diagonal by the entries a_i a_j, i <= j, of
+    a a^T. Their 2-norm is ((||a||^4 + sum_i a_i^4) / 2)^(1/2) <= ||a||^2 <= b^2, with equality on the
+    coordinate axes: the sensitivity is b^2 and s = b^2 `noise_ratio(epsilon, delta)
+    <destiny.problems.gaussian_mechanism.noise_ratio>`. The lower triangle repeats the upper one and tells
+    nothing more.
+
+    C_i need not be positive semidefinite.
+    """
+
+    def __init__(self, problem: PCA, privacy: Privacy) -> None:
+        self._silos, self._p, self.scale = problem._silos, problem._p, problem.scale
+        self.privacy = privacy
+        self.source = NoiseSource(privacy)
+
+    def host(self, ids: Sequence[int]) -> Quadratic:
+        """The objectives of the agents ``ids``; reads their silos and no others."""
+        matrices = (self.second_moments(i) for i in check_ids(ids, self.agents))
+        return Quadratic.from_grams(matrices, self.shape, factor=-0.5)
+
+    def second_moments(self, agent: int) -> Array:
+        """C_i, ``(n, n)``: the same bits whenever it is asked for."""
+        data, n = self._silos.load(agent), self.shape[0]
+        bound = self.privacy.row_bound(MOMENTS)
+        total = np.zeros((n, n))
+        for block in clipped_blocks(data, bound):
+            total += block @ block.T
+        upper = np.triu_indices(n)
+        noise = np.zeros((n, n))
+        noise[upper] = self.noise_scale * self.source.draw(
+            agent, MOMENTS, digest_of(data, bound, self.noise_scale), len(upper[0])
+        )
+        noise += np.triu(noise, 1).T
+        return self.scale**2 * (total + noise)
+
+    @property
+    def noise_scale(self) -> float:
+        """s: the standard deviation of each entry of an agent's noise, in units of the data squared."""
+        ratio = self.privacy.ratio(MOMENTS, self.centred, self.agents)
+        return ratio * self.privacy.row_bound(MOMENTS) ** 2
+
+    @property
+    def centred(self) -> bool:
+        """Whether the mean has been subtracted, and has had its share of the budget."""
+        return bool(self._silos.shifts)
+
+    def private_totals(self, agent: int) -> Array:
+        """The sums of the features over an agent's samples, and their number, with noise: ``(n + 1,)``.
+
+        A sample a, clipped to norm b, adds (a, c) to what is sent, whose norm is at most (b^2 + c^2)^(1/2).
+        The squared error of the mean, sensitivity^2 (n + b^2/c^2) ratio^2 / m^2 if the mean is as long as b,
+        is least for c = b / n^(1/4).
+        """
+        data, n = self._silos.load(agent), self.shape[0]
+        bound = self.privacy.row_bound(MEAN)
+        weight = bound / n**0.25
+        scale = self.privacy.ratio(MEAN, True, self.agents) * math.hypot(bound, weight)
+        sums = np.append(np.zeros(n), weight * data.shape[1])
+        for block in clipped_blocks(data, bound):
+            sums[:-1] += block.sum(axis=1)
+        sums += scale * self.source.draw(agent, MEAN, digest_of(data, bound, scale), n + 1)
+        sums[-1] /= weight
+        return sums
+
+    def private_mean(self, totals: Array) -> Array:
+        """The mean ``(n,)`` from averages of `private_totals`: the same bits at all agents.
+
+        It is cut to the length that clipped rows may have.
+        """
+        if not totals[-1] > 0:
+            raise ProblemError(
+                "the noise hides that there are samples at all, so that no mean can be had: use more "
+                "samples, a larger epsilon, or data that are centred already"
+            )
+        bound = self.privacy.row_bound(MEAN)
+        mean = totals[:-1] / totals[-1]
+        return on_grid(mean * min(1.0, bound / (np.linalg.norm(mean) or 1.0)), bound)
+
+    def variance(self, agent: int) -> float:
+        """The trace of C_i, of which -2 f_i(X) is the part in span(X); either may be negative."""
+        return float(np.trace(self.second_moments(agent)))
+
+    def describe(self) -> str:
+        """The problem in one sentence, without the number of samples."""
+        n, p = self.shape
+        return f"Private PCA with {p} components: {self.agents} agents, {n} features, {self.privacy}."
+
+    def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
+        """As `PCA.portrait`, of the matrices with noise."""
+        n, p = self.shape
+        total = np.zeros((n, n))
+        for agent in range(self.agents):
+            total += self.second_moments(agent)
+        projected = {label: X.T @ total @ X for label, X in answers.items() if np.isfinite(X).all()}
+        return _spectra(total if n <= GRAM else None, projected, p)
+
+
+def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
+    """The same problem, differentially private: rows are clipped and every agent adds noise, once.
+
+    Everything that agents send, all answers, objectives and eigenvalues then come from matrices that are
+    private already: any method, any number of rounds and of runs on the returned problem may follow. Another
+    call draws other noise, and costs the budget again.
+
+    Parameters
+    ----------
+    problem : PCA
+        To centre private data, make the problem private first: ``centred(private(problem, privacy))``. The
+        mean is then private, too, and takes a tenth of the budget.
+    privacy : Privacy
+        How private, and the norm that rows are clipped to.
+
+    Examples
+    --------
+    >>> import destiny
+    >>> from destiny.problems import Privacy, pca
+    >>> problem = pca.synthetic(n=20, m=4000, p=2, xi=0.5, agents=4, scale=60)
+    >>> hidden = private(problem, Privacy(epsilon=1, delta=1e-6, bound=0.05))
+    >>> result = destiny.solve(hidden, destiny.networks.ring(4))
+    >>> result.converged
+    True
+    """
+    if isinstance(problem, PrivatePCA) or not isinstance(problem, PCA):
+        kind = type(problem).__name__
+        advice = "make the problem private first, then centred" if kind == "Centred" else "give a PCA problem"
+        raise ProblemError(f"only PCA can be private, once; found {kind}; {advice}")
+    require_privacy(privacy)
+    return PrivatePCA(problem, privacy)
+
+
+def from_data(A: NDArray[Any], p: int, agents: Partition, scale: float = 1.0) -> PCA:
+    """PCA of the columns of ``A`` ``(n, m)``, divided over agents.
 
     ``agents`` is their number (equal parts in order), the list of their numbers of samples, or a list of
     index arrays.
     """
-    return PCA(deal(A, agents), p, scale)
+    return PCA(split_columns(A, agents), p, scale)
 
 
 def synthetic(
-    n: int, m: int, p: int, xi: float, agents: Agents, seed: int | Sequence[int] = 0, scale: float = 1.0
+    n: int, m: int, p: int, xi: float, agents: Partition, seed: int | Sequence[int] = 0, scale: float = 1.0
 ) -> PCA:
     """PCA of the data of section 4.1: A = U Sigma V^T with Sigma_ii = xi^(i/2), i = 1..n.
 
@@ -151,15 +320,17 @@ def synthetic(
 
 
 def solution(problem: PCA) -> Array:
-    """The leading p eigenvectors of sum_i A_i A_i^T, ``(n, p)``, by falling eigenvalue.
+    """The leading p eigenvectors of sum_i A_i A_i^T, ``(n, p)``, in order of decreasing eigenvalue.
 
-    This pools the data of all agents in one place: it is the answer to compare with, not a way to find it.
-    Each column's entry of largest magnitude is positive.
+    The entry of largest magnitude of each column is positive. This pools the data of all agents: it is a
+    reference to compare with.
     """
+    import scipy.linalg
+
     n, p = problem.shape
     total = np.zeros((n, n))
     for agent in range(problem.agents):
-        total += moments(problem._silos.load(agent), None, problem.scale)[0]
+        total += problem.second_moments(agent)
     _, vectors = scipy.linalg.eigh(total, subset_by_index=(n - p, n - 1))
     X: Array = vectors[:, ::-1]
     return X * np.sign(np.take_along_axis(X, np.abs(X).argmax(axis=0)[None], axis=0))

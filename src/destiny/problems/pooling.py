@@ -1,4 +1,4 @@
-"""All agents' objectives as one: for the answer to compare with, not a way to find it."""
+"""The objectives of all agents as one, for reference answers and for methods with one agent."""
 
 from __future__ import annotations
 
@@ -11,32 +11,54 @@ import numpy as np
 from destiny.errors import ProblemError
 from destiny.problems.centred_problem import Centred
 from destiny.problems.checks import check_ids, check_stack
+from destiny.problems.generalised import HostedGeneralised
+from destiny.problems.own_problem import as_problem, is_problem
 from destiny.problems.quadratic import Quadratic
+from destiny.problems.regularisers import HostedRegularised
 from destiny.problems.sums import HostedTotal
-from destiny.protocols import Array, Hosted, Problem
+from destiny.protocols import Array, Hosted, Problem, ProblemBase, Regulariser
 
 
-class Pooled:
-    """One agent whose objective is the mean (1/d) sum f_i of another problem's agents; see `pooled`."""
+class Pooled(ProblemBase):
+    """A problem with one agent, whose objective is (1/d) sum f_i of another problem; see `pooled`."""
 
     def __init__(self, problem: Problem) -> None:
-        if not hasattr(problem, "host"):
+        if not is_problem(problem):
             raise ProblemError(f"problem must be one of destiny.problems; found {problem!r}; pass a problem")
-        self.problem = problem
-        self.kind: str = getattr(problem, "kind", type(problem).__name__)
+        self.problem = as_problem(problem)
+
+    @property
+    def kind(self) -> str:
+        """That of the problem."""
+        return self.problem.kind
+
+    @property
+    def principal_axes(self) -> bool:
+        """As of the problem."""
+        return self.problem.principal_axes
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        """As of the problem."""
+        return self.problem.regulariser
+
+    @property
+    def generalised(self) -> bool:
+        """As of the problem."""
+        return self.problem.generalised
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self.problem.shape
 
     @property
     def agents(self) -> int:
-        """1."""
+        """Number of agents, 1."""
         return 1
 
     def host(self, ids: Sequence[int]) -> Hosted:
-        """The one agent, and with it the data of all."""
+        """The objective of agent 0; reads the data of all agents. Raises `ProblemError` for other ids."""
         if check_ids(ids, self.agents) != [0]:
             raise ProblemError(f"a pooled problem has the one agent 0; found {list(ids)}; host [0]")
         return self._mean
@@ -47,7 +69,7 @@ class Pooled:
         return mean_of(self.problem.host(range(d)), d, self.shape)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         n, p = self.shape
         return (
             f"Pooled {self.kind.upper()} on {n} x {p} matrices: the data of {self.problem.agents} agents "
@@ -64,20 +86,25 @@ class Mean:
     shape: tuple[int, int]
 
     def value(self, X: Array) -> Array:
-        """``(1,)``."""
+        """(1/d) sum f_i(X), ``(1, n, p) -> (1,)``."""
         return np.asarray(np.mean(self.hosted.value(self.everywhere(X)), keepdims=True))
 
     def gradient(self, X: Array) -> Array:
-        """``(1, n, p)``."""
+        """Its Euclidean gradient, ``(1, n, p)``."""
         return np.asarray(np.mean(self.hosted.gradient(self.everywhere(X)), axis=0, keepdims=True))
 
     def everywhere(self, X: Array) -> Array:
-        """The one X at every agent."""
+        """X ``(1, n, p)`` repeated for all agents, as a view."""
         return np.broadcast_to(check_stack(X, 1, self.shape), (self.count, *self.shape))
 
 
 def mean_of(hosted: Hosted, count: int, shape: tuple[int, int]) -> Hosted:
-    """(1/count) sum f_i of all hosted agents, from one Gram matrix where the data allow it."""
+    """(1/count) sum f_i over the hosted agents, from one Gram matrix if the problem allows it."""
+    if isinstance(hosted, HostedRegularised):
+        return HostedRegularised(mean_of(hosted.hosted, count, shape), hosted.regulariser)
+    if isinstance(hosted, HostedGeneralised):
+        mean = np.mean(hosted.matrices, axis=0, keepdims=True)
+        return HostedGeneralised(mean_of(hosted.hosted, count, shape), mean)
     if isinstance(hosted, HostedTotal):
         return HostedTotal([mean_of(part, count, shape) for part in hosted.parts], hosted.weights)
     whole = hosted.mean() if isinstance(hosted, Quadratic) else None
@@ -85,11 +112,10 @@ def mean_of(hosted: Hosted, count: int, shape: tuple[int, int]) -> Hosted:
 
 
 def pooled(problem: Problem) -> Pooled:
-    """The same problem with one agent that holds everything.
+    """The same problem with one agent that has all data, for reference answers and methods with one agent.
 
-    This pools all data in one process, which is what a decentralised method exists to avoid: it is for ground
-    truth, and for methods that know one agent only. Where PCA or OLSR has at least n samples in all, one Gram
-    matrix takes the place of the agents' data.
+    This reads the data of all agents in one process. If PCA or OLSR has at least n samples, one Gram matrix
+    replaces the data. Raises `ProblemError` for an object that is not a problem.
 
     Examples
     --------

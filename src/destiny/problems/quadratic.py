@@ -1,4 +1,4 @@
-"""Quadratic objectives c ||A_i^T X - D_i^T||_F^2 of all hosted agents at once: what PCA and OLSR share."""
+"""Quadratic objectives c ||A_i^T X - D_i^T||_F^2 of all hosted agents, for PCA and OLSR."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from numpy.typing import NDArray
 
 from destiny.problems.checks import check_stack
 from destiny.problems.data import columns
+from destiny.problems.data.centred_rows import CentredRows
 from destiny.protocols import Array
 
 BLOCK = 2**20
 """Elements of the data converted to float64 at a time: 8 MiB, unless the Gram matrix is larger still."""
 
-CACHE = 2**20
-"""Bytes of data worked on at a time: about what the caches next to a core hold."""
+CACHE = 2**23
+"""Bytes of data per block: what a third-level cache holds for one core while both products read it."""
 
-Pair: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None]
-"""Data A_i ``(n, m_i)`` and targets D_i ``(p, m_i)`` of one agent; None stands for zero targets."""
+Pair: TypeAlias = tuple[NDArray[Any] | CentredRows, Any]
+"""Data A_i ``(n, m_i)`` and targets D_i ``(p, m_i)`` of one agent; None stands for zero targets.
+
+Data may be `CentredRows`; slices of rows of the targets are then those of D_i^T.
+"""
 
 
 @dataclass(frozen=True)
 class Grams:
-    """Agents with n <= m_i: a Gram matrix needs no more room than the data, one product instead of two."""
+    """Agents with n <= m_i, by Gram matrices: no larger than the data, and one product instead of two."""
 
     factor: float  # c
     gram: Array  # A A^T, (k, n, n)
@@ -34,9 +38,13 @@ class Grams:
     square: Array | None = None  # ||D||^2, (k,)
 
     def moments(self) -> tuple[Array, ...]:
-        """`moments` of the samples of all these agents together."""
-        held = (array for array in (self.gram, self.cross, self.square) if array is not None)
-        return tuple(array.sum(axis=0) for array in held)
+        """`moments` of the samples of all these agents."""
+        arrays = (array for array in (self.gram, self.cross, self.square) if array is not None)
+        return tuple(array.sum(axis=0) for array in arrays)
+
+    def hessian(self) -> Array:
+        """2c A A^T, ``(k, n, n)``."""
+        return 2 * self.factor * self.gram
 
     def value(self, X: Array) -> Array:
         """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
@@ -58,16 +66,21 @@ class Grams:
 
 @dataclass(frozen=True)
 class Products:
-    """Agents with m_i < n: two products with the data."""
+    """Agents with m_i < n, by two products with the data."""
 
     factor: float  # c
     data: Array  # A, (k, n, m_i)
     targets: Array | None = None  # D, (k, p, m_i)
 
     def moments(self) -> tuple[Array, ...]:
-        """`moments` of the samples of all these agents together."""
+        """`moments` of the samples of all these agents."""
         targets = self.targets if self.targets is not None else [None] * len(self.data)
         return _add(moments(A, D, 1.0) for A, D in zip(self.data, targets, strict=True))
+
+    def hessian(self) -> Array:
+        """2c A A^T, ``(k, n, n)``."""
+        gram: Array = np.matmul(self.data, _transpose(self.data))
+        return 2 * self.factor * gram
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""
@@ -76,39 +89,65 @@ class Products:
 
     def gradient(self, X: Array) -> Array:
         """2c A (A^T X - D^T)."""
-        out = np.empty((len(X), X.shape[2], X.shape[1]))
+        out = np.empty(X.shape)
         for few in self._blocks:
             residual = self._residual(X, few)
             residual *= 2 * self.factor
-            np.matmul(residual, _transpose(self.data[few]), out=out[few])
-        return _transpose(out)
+            np.matmul(self.data[few], residual, out=out[few])
+        return out
 
     @cached_property
     def _blocks(self) -> list[slice]:
-        """Few agents at a time: the second product finds their data in the cache, which saves a tenth."""
+        """Blocks of agents whose data fit the cache: the second product does not wait for memory."""
         k, n, m = self.data.shape
         few = max(1, CACHE // (8 * n * max(1, m)))
         return [slice(i, i + few) for i in range(0, k, few)]
 
     def _residual(self, X: Array, few: slice) -> Array:
-        """X^T A - D of some agents, ``(few, p, m_i)``: transposed as in `Grams`, for the same reason."""
-        product: Array = np.matmul(_transpose(X[few]), self.data[few])
+        """A^T X - D^T of some agents, ``(few, m_i, p)``."""
+        product: Array = np.matmul(_transpose(self.data[few]), X[few])
         if self.targets is not None:
-            product -= self.targets[few]
+            product -= _transpose(self.targets[few])
         return product
+
+
+@dataclass(frozen=True)
+class RowProducts:
+    """One agent, by two products with its rows, some at a time: sparse, or too many to keep a copy of."""
+
+    factor: float  # c
+    rows: CentredRows  # A^T
+    targets: Any = None  # D^T, by slices of rows
+    scale: float = 1.0
+
+    def moments(self) -> tuple[Array, ...]:
+        """`moments` of the rows."""
+        return row_moments(self.rows, self.targets, self.scale)
+
+    def hessian(self) -> Array:
+        """2c A A^T, ``(1, n, n)``."""
+        return 2 * self.factor * self.scale**2 * self.rows.gram()[None]
+
+    def value(self, X: Array) -> Array:
+        """c ||A^T X - D^T||_F^2."""
+        return np.array([self.factor * self.rows.value(self.scale * X[0], self.targets)])
+
+    def gradient(self, X: Array) -> Array:
+        """2c A (A^T X - D^T)."""
+        return 2 * self.factor * self.scale * self.rows.gradient(self.scale * X[0], self.targets)[None]
 
 
 class Quadratic:
     """The objectives of the hosted agents, on stacks ``(agents, n, p)``.
 
-    Agents alike are stacked and computed in one batched product. It calls BLAS once for each agent, with
-    matrices whose shape and layout depend on that agent alone: an agent's result has the same bits whoever is
-    hosted beside it.
+    Agents with data of the same shape are stacked and computed in one batched product. It calls BLAS once for
+    each agent, with matrices whose shape and layout depend on that agent alone, so that its result has the
+    same bits whichever agents are hosted with it.
 
     Parameters
     ----------
     pairs : iterable of (A_i, D_i or None)
-        What the hosted agents hold, loaded one after the other.
+        Data of the hosted agents, loaded one after the other.
     shape : (n, p)
     factor : float
         c.
@@ -124,34 +163,54 @@ class Quadratic:
     def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
         self._shape, self._factor = shape, factor
         places: dict[int, list[int]] = {}
-        held: dict[int, list[tuple[Array, ...]]] = {}
+        groups: dict[int, list[tuple[Array, ...]]] = {}
         totals: list[Array] = []
+        alone: list[tuple[NDArray[np.intp], Grams | RowProducts]] = []
         for place, (data, targets) in enumerate(pairs):
+            if isinstance(data, CentredRows):
+                alone.append((np.array([place]), _one_agent(data, targets, factor, scale)))
+                if targets is None:
+                    totals.append(np.append(scale * data.sums(), data.shape[1]))
+                continue
             n, m = data.shape
             use_gram = n <= m
             alike = -1 if use_gram else m  # Gram matrices are alike whatever m_i was
             places.setdefault(alike, []).append(place)
             if targets is None:
                 totals.append(np.append(scale * columns.sums(data), m))
-            held.setdefault(alike, []).append((moments if use_gram else _convert)(data, targets, scale))
-        self._agents = sum(map(len, places.values()))
+            groups.setdefault(alike, []).append((moments if use_gram else _convert)(data, targets, scale))
+        self._agents = len(alone) + sum(map(len, places.values()))
         self.totals: Array | None = np.stack(totals) if totals else None
-        self._parts: list[tuple[NDArray[np.intp], Grams | Products]] = []
-        for alike, members in held.items():
+        self._parts: list[tuple[NDArray[np.intp], Grams | Products | RowProducts]] = [*alone]
+        for alike, members in groups.items():
             arrays = [np.stack(column) for column in zip(*members, strict=True)]
             part = Grams(factor, *arrays) if alike < 0 else Products(factor, *arrays)
             self._parts.append((np.array(places[alike]), part))
 
+    @classmethod
+    def from_grams(cls, grams: Iterable[Array], shape: tuple[int, int], factor: float) -> Quadratic:
+        """Objectives c <C_i X, X> of symmetric matrices C_i ``(n, n)``, definite or not."""
+        stack = np.stack(list(grams))
+        problem = cls((), shape, factor, 1.0)
+        problem._agents, problem._parts = len(stack), [(np.arange(len(stack)), Grams(factor, stack))]
+        return problem
+
     def mean(self) -> Grams | None:
         """(1/agents) sum f_i as one Gram matrix; None if there are fewer than n samples in all."""
         n = self._shape[0]
-        samples = sum(
-            n if isinstance(p, Grams) else p.data.shape[2] for places, p in self._parts for _ in places
-        )
+        samples = sum(_samples(part, n) for places, part in self._parts for _ in places)
         if samples < n:
             return None
         arrays = _add(part.moments() for _, part in self._parts)
         return Grams(self._factor / self._agents, *(array[None] for array in arrays))
+
+    def hessian(self) -> Array:
+        """2c A_i A_i^T, ``(agents, n, n)``: the gradient of f_i at X + V is that at X plus this times V."""
+        n = self._shape[0]
+        out = np.empty((self._agents, n, n))
+        for places, part in self._parts:
+            out[places] = part.hessian()
+        return out
 
     def value(self, X: Array) -> Array:
         """f_i(X_i), ``(agents,)``."""
@@ -172,8 +231,40 @@ class Quadratic:
         return out
 
 
-def moments(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> tuple[Array, ...]:
-    """A A^T and, if there are targets, D A^T and ||D||^2, in float64 and in blocks of samples."""
+def _one_agent(rows: CentredRows, targets: Any, factor: float, scale: float) -> Grams | RowProducts:
+    if not rows.is_tall:
+        return RowProducts(factor, rows, targets, scale)
+    return Grams(factor, *(array[None] for array in row_moments(rows, targets, scale)))
+
+
+def _samples(part: Grams | Products | RowProducts, n: int) -> int:
+    """Samples of one agent; n stands for any number above."""
+    if isinstance(part, Grams):
+        return n
+    return part.rows.shape[1] if isinstance(part, RowProducts) else part.data.shape[2]
+
+
+def row_moments(rows: CentredRows, targets: Any, scale: float) -> tuple[Array, ...]:
+    """`moments` of rows, in one pass over them."""
+    n = rows.shape[0]
+    gram, square = np.zeros((n, n)), 0.0
+    cross: Any = 0.0
+    for part, block in rows.dense_blocks():
+        gram += block.T @ block
+        if targets is not None:
+            D = np.asarray(targets[part], dtype=np.float64)
+            cross, square = cross + D.T @ block, square + float(np.vdot(D, D))
+    if targets is None:
+        return (scale**2 * gram,)
+    return scale**2 * gram, scale * np.asarray(cross), np.asarray(square)
+
+
+def moments(
+    data: NDArray[Any] | CentredRows, targets: NDArray[Any] | None, scale: float
+) -> tuple[Array, ...]:
+    """A A^T ``(n, n)`` and, with targets, D A^T ``(p, n)`` and ||D||^2, in float64, by blocks of samples."""
+    if isinstance(data, CentredRows):
+        return row_moments(data, targets, scale)
     n, m = data.shape
     step = max(n, BLOCK // n)
     blocks = [slice(start, start + step) for start in range(0, m, step)]
@@ -190,7 +281,7 @@ def moments(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> t
 
 
 def _add(several: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
-    """The sums of the first, second, ... arrays of several tuples."""
+    """A tuple of the sums of the first, second, ... arrays of several tuples."""
     return tuple(np.asarray(sum(arrays)) for arrays in zip(*several, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Sparse dictionary learning on data held by many agents."""
+"""Sparse dictionary learning on data distributed over agents."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale, check_seed, check_size
-from destiny.problems.data.partition import Agents, Silos, Source, deal
+from destiny.problems.checks import check_ids, check_p, check_scale
+from destiny.problems.data.partition import Matrices, Partition, Source, split_columns
+from destiny.problems.data.tables import Silos
 from destiny.problems.fourth_power import Stream, Streams
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
+from destiny.validation import check_seed, check_size
 
 Precision: TypeAlias = Literal["auto", "float32", "float64"]
 
@@ -29,7 +31,7 @@ class SDL(Summable):
 
     Parameters
     ----------
-    silos : sequence of ndarray (n, m_i), or of callables that return one
+    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
         One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
     p : int
         Number of dictionary columns, 1 <= p <= n.
@@ -47,7 +49,7 @@ class SDL(Summable):
 
     def __init__(
         self,
-        silos: Sequence[Source],
+        silos: Sequence[Source] | Silos,
         p: int,
         scale: float = 1.0,
         precision: Precision = "auto",
@@ -55,56 +57,56 @@ class SDL(Summable):
     ) -> None:
         if precision not in ("auto", "float32", "float64"):
             raise ProblemError(f"precision must be auto, float32 or float64; found {precision!r}; choose one")
-        self._silos = Silos(silos, rows=n)
+        self._silos = Matrices(silos, rows=n)
         self._p = check_p(p, self._silos.rows)
         self.scale = check_scale(scale)
         self.precision = precision
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self._silos.rows, self._p
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return len(self._silos)
 
     @property
     def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features, if the files have a header."""
+        """Names of the features under the key "data", if the files have a header; otherwise empty."""
         return {"data": self._silos.names} if self._silos.names else {}
 
     def host(self, ids: Sequence[int]) -> Streams:
-        """The objectives of the agents ``ids``; reads their silos and no others."""
+        """The objectives of the agents ``ids``; reads the data of these agents only."""
         loaded = (self._silos.load(i) for i in check_ids(ids, self.agents))
         return Streams([Stream.of(data, self.scale, self.precision) for data in loaded], self.shape)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         return f"SDL with {self._p} columns: {self._silos.describe()}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:  # noqa: ARG002
-        """For a report: the answers' columns are the dictionary, and the folder of results has them."""
+        """The kind alone: reports read the dictionary from the solutions."""
         return {"kind": self.kind}
 
 
 def from_data(
     B: NDArray[Any],
     p: int,
-    agents: Agents,
+    agents: Partition,
     scale: float = 1.0,
     precision: Precision = "auto",
 ) -> SDL:
-    """SDL of the columns of ``B`` ``(n, m)``, dealt out as in `pca.from_data`."""
-    return SDL(deal(B, agents), p, scale, precision)
+    """SDL of the columns of ``B`` ``(n, m)``, divided over ``agents`` as in `pca.from_data`."""
+    return SDL(split_columns(B, agents), p, scale, precision)
 
 
 def synthetic(
     n: int,
     m: int,
     p: int,
-    agents: Agents,
+    agents: Partition,
     seed: int | Sequence[int] = 0,
     density: float = 0.1,
     scale: float = 1.0,
@@ -124,7 +126,7 @@ def synthetic(
 
 
 def planted(n: int, seed: int | Sequence[int]) -> Array:
-    """The orthogonal dictionary ``(n, n)`` that `synthetic` plants with the same seed."""
+    """The orthogonal dictionary Q ``(n, n)`` of `synthetic` with the same seed."""
     return _orthogonal(n, np.random.default_rng(seed))
 
 

@@ -15,11 +15,11 @@ from destiny.protocols import Array, Objective
 
 
 class Unnamed(ProblemError):
-    """What is wrong with a value or data, found where the agent is not known; `naming` puts it in front."""
+    """An error of a function that does not know its agent; `naming` adds the subject of the sentence."""
 
 
 class Separable(Summable):
-    """A problem made of any d objectives, one per agent.
+    """A problem of d objectives, one per agent.
 
     Parameters
     ----------
@@ -55,26 +55,26 @@ class Separable(Summable):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self._shape
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return len(self._objectives)
 
-    def host(self, ids: Sequence[int]) -> Loop:
+    def host(self, ids: Sequence[int]) -> PerAgentLoop:
         """The objectives of the agents ``ids``."""
-        return Loop([(i, self._objectives[i]) for i in check_ids(ids, self.agents)], self._shape)
+        return PerAgentLoop([(i, self._objectives[i]) for i in check_ids(ids, self.agents)], self._shape)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         n, p = self._shape
         return f"Custom problem on {n} x {p} matrices: {self.agents} agents hold one objective each."
 
 
-class Loop:
-    """Objectives of the hosted agents, one after the other; NaN and infinity are passed on as they are."""
+class PerAgentLoop:
+    """Objectives of the hosted agents, evaluated one after the other; values may be NaN or infinite."""
 
     def __init__(self, objectives: Sequence[tuple[int, Any]], shape: tuple[int, int]) -> None:
         self._objectives = objectives
@@ -89,23 +89,23 @@ class Loop:
         return self._each("gradient", self._shape, X, lambda objective, Xi: objective.gradient(Xi))
 
     def _each(
-        self, what: str, shape: tuple[int, ...], X: Array, ask: Callable[[Any, Array], object]
+        self, what: str, shape: tuple[int, ...], X: Array, evaluate: Callable[[Any, Array], object]
     ) -> Array:
-        """Ask every objective at its own X_i; whatever is wrong is told with the agent's name."""
+        """Evaluate every objective at its own X_i; errors name the agent."""
         X = check_stack(X, len(self._objectives), self._shape).view()
-        X.flags.writeable = False  # a function that changed X would change the run
+        X.flags.writeable = False  # a function must not change X in place
         out = np.empty((len(X), *shape))
         for place, (agent, objective) in enumerate(self._objectives):
             name = f"agent {agent}'s {what}"
             with naming(f"agent {agent}'s value", f"raised by {name}"):
-                found = ask(objective, X[place])
-            out[place] = check_real(found, shape, name)
+                result = evaluate(objective, X[place])
+            out[place] = check_real(result, shape, name)
         return out
 
 
 @contextmanager
 def naming(subject: str, note: str) -> Iterator[None]:
-    """Put a name to what goes wrong: in front of our own sentences, below the errors of a user's function."""
+    """Raise `Unnamed` as a `ProblemError` on ``subject``; add ``note`` to any other error."""
     try:
         yield
     except Unnamed as error:
@@ -115,14 +115,14 @@ def naming(subject: str, note: str) -> Iterator[None]:
         raise
 
 
-def require_scalar(found: Any) -> None:
-    """Refuse what is not one float64 number of an array library, before it is differentiated."""
-    if not hasattr(found, "shape") or not hasattr(found, "dtype"):
+def require_scalar(value: Any) -> None:
+    """Raise `Unnamed` unless ``value`` is a float64 array of shape ()."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         raise Unnamed(
-            f"must be one number computed from X; found {type(found).__name__}; return a scalar array"
+            f"must be one number computed from X; found {type(value).__name__}; return a scalar array"
         )
-    if tuple(found.shape) != ():
-        raise Unnamed(f"must be one number; found shape {tuple(found.shape)}; return the shape expected")
-    dtype = str(found.dtype).removeprefix("torch.")
+    if tuple(value.shape) != ():
+        raise Unnamed(f"must be one number; found shape {tuple(value.shape)}; return the shape expected")
+    dtype = str(value.dtype).removeprefix("torch.")
     if dtype != "float64":
         raise Unnamed(f"must be float64; found {dtype}; X is float64, so do not convert it to anything less")

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 
-from destiny.errors import ProblemError, is_number
-from destiny.protocols import Array, Hosted, Problem
+from destiny.errors import ProblemError
+from destiny.problems.own_problem import as_problem, is_problem
+from destiny.problems.regularisers import Regularised, is_regulariser, regularised
+from destiny.protocols import (
+    Array,
+    Hosted,
+    Problem,
+    ProblemBase,
+    QuadraticHosted,
+    Regulariser,
+    Sampled,
+)
+from destiny.validation import is_number
 
 
-class Summable:
-    """What lets problems be written as ``a + 0.1 * b``."""
+class Summable(ProblemBase):
+    """Base of problems that can be combined as ``a + 0.1 * b``."""
 
-    def __add__(self, other: Problem) -> Total:
-        return Total([self, other], [1.0, 1.0]) if hasattr(other, "host") else NotImplemented  # type: ignore[list-item]
+    @overload
+    def __add__(self, other: Problem) -> Total: ...
+    @overload
+    def __add__(self, other: Regulariser) -> Regularised: ...
+
+    def __add__(self, other: Any) -> Total | Regularised:
+        if isinstance(other, Regularised):
+            return other + self
+        if is_problem(other):
+            return Total([self, other], [1.0, 1.0])
+        return regularised(self, other) if is_regulariser(other) else NotImplemented
 
     def __mul__(self, weight: float) -> Total:
-        return Total([self], [weight]) if is_number(weight) else NotImplemented  # type: ignore[list-item]
+        return Total([self], [weight]) if is_number(weight) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -28,7 +49,7 @@ class Total(Summable):
     """A weighted sum of problems with the same agents and the same shape; see `total`."""
 
     kind = "sum"
-    problems: tuple[Problem, ...]
+    problems: tuple[ProblemBase, ...]
     weights: tuple[float, ...]
 
     def __init__(self, problems: Sequence[Problem], weights: Sequence[float]) -> None:
@@ -41,78 +62,111 @@ class Total(Summable):
         for weight in weights:
             if not is_number(weight):
                 raise ProblemError(f"a weight must be a finite number; found {weight!r}; correct it")
-        for k, problem in enumerate(problems):
-            _compare("agents", problems[0].agents, problem.agents, k)
-            _compare("shape", problems[0].shape, problem.shape, k)
+        terms = [as_problem(problem) for problem in problems]
+        for k, problem in enumerate(terms):
+            if problem.generalised:
+                raise ProblemError(
+                    f"a sum is made of problems with X^T X = I; number {k} has the constraint X^T M X = I; "
+                    "make the sum first and give M to it at the end"
+                )
+            if problem.regulariser is not None:
+                raise ProblemError(
+                    f"a sum is made of smooth problems; found the regulariser {problem.regulariser!r} in "
+                    f"number {k}; add it to the sum at the end"
+                )
+            _compare("agents", terms[0].agents, problem.agents, k)
+            _compare("shape", terms[0].shape, problem.shape, k)
         flat = [
             part
-            for weight, problem in zip(weights, problems, strict=True)
+            for weight, problem in zip(weights, terms, strict=True)
             for part in _parts(float(weight), problem)
         ]
         self.weights, self.problems = zip(*flat, strict=True)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """(n, p), the shape of X."""
         return self.problems[0].shape
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return self.problems[0].agents
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether all parts are."""
+        return all(problem.quadratic for problem in self.problems)
 
     @property
     def batches(self) -> list[tuple[int, int]]:
         """(batch, seed) of every part with mini-batches."""
-        return [drawn for problem in self.problems for drawn in getattr(problem, "batches", [])]
+        return [drawn for problem in self.problems for drawn in problem.batches]
 
     def host(self, ids: Sequence[int]) -> HostedTotal:
-        """The parts of the agents ``ids``."""
+        """The objectives of the agents ``ids``; loads their data in every part."""
         return HostedTotal([problem.host(ids) for problem in self.problems], self.weights)
 
     def describe(self) -> str:
-        """The problem in one sentence."""
+        """A sentence on the problem and its data."""
         n, p = self.shape
         kinds = " + ".join(
-            f"{weight:g} {getattr(problem, 'kind', type(problem).__name__)}"
-            for weight, problem in zip(self.weights, self.problems, strict=True)
+            f"{weight:g} {problem.kind}" for weight, problem in zip(self.weights, self.problems, strict=True)
         )
         return f"Sum {kinds} on {n} x {p} matrices, of {self.agents} agents."
 
 
 @dataclass(frozen=True)
 class HostedTotal:
-    """Sums of what each part says of the hosted agents, in the order of the parts."""
+    """Weighted sums over the parts, in their order, for the hosted agents."""
 
     parts: Sequence[Hosted]
     weights: Sequence[float]
 
     def value(self, X: Array) -> Array:
         """f_i(X_i), ``(agents,)``."""
-        return self._add(lambda part: part.value(X))
+        return self._add(part.value(X) for part in self.parts)
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradients, ``(agents, n, p)``."""
-        return self._add(lambda part: part.gradient(X))
+        return self._add(part.gradient(X) for part in self.parts)
+
+    def hessian(self) -> Array | None:
+        """The weighted sum of the parts' constant Hessians; None if a part has none."""
+        total: Array | None = None
+        for weight, part in zip(self.weights, self.parts, strict=True):
+            A = part.hessian() if isinstance(part, QuadraticHosted) else None
+            if A is None:
+                return None
+            total = weight * A if total is None else total + weight * A
+        return total
 
     def sample(self, X: Array, step: int) -> Array:
-        """Gradients of a step's mini-batches; parts without any give full ones."""
-        return self._add(lambda part: part.sample(X, step) if hasattr(part, "sample") else part.gradient(X))
+        """Gradients of the mini-batches of a step, ``(agents, n, p)``; full ones of other parts."""
+        return self._add(sample(X, step) for sample in self._samples)
 
-    def _add(self, ask: Callable[[Any], Array]) -> Array:
+    @cached_property
+    def _samples(self) -> list[Callable[[Array, int], Array]]:
+        return [part.sample if isinstance(part, Sampled) else _whole(part) for part in self.parts]
+
+    def _add(self, terms: Iterable[Array]) -> Array:
         total: Array = sum(
-            (weight * ask(part) for weight, part in zip(self.weights, self.parts, strict=True)), np.zeros(())
+            (weight * term for weight, term in zip(self.weights, terms, strict=True)), np.zeros(())
         )
         return total
 
 
+def _whole(part: Hosted) -> Callable[[Array, int], Array]:
+    return lambda X, _: part.gradient(X)
+
+
 def total(problems: Sequence[Problem], weights: Sequence[float] | None = None) -> Total:
-    """The weighted sum of problems, agent by agent; ``a + 0.1 * b`` says the same.
+    """The weighted sum of problems, agent by agent; the same as ``a + 0.1 * b``.
 
     Parameters
     ----------
     problems : sequence of Problem
-        Known ones such as PCA and your own, with the same number of agents and the same shape.
+        With the same number of agents and the same shape.
     weights : sequence of float, optional
         One per problem; 1 by default.
 
@@ -124,7 +178,7 @@ def total(problems: Sequence[Problem], weights: Sequence[float] | None = None) -
     Sum 1 pca + 0.5 pca on 20 x 2 matrices, of 4 agents.
     """
     for k, problem in enumerate(problems):
-        if not hasattr(problem, "host"):
+        if not is_problem(problem):
             raise ProblemError(
                 f"a sum is made of problems; found {type(problem).__name__} as number {k}; "
                 "make one with destiny.problems.custom.problem"
@@ -132,15 +186,15 @@ def total(problems: Sequence[Problem], weights: Sequence[float] | None = None) -
     return Total(problems, [1.0] * len(problems) if weights is None else weights)
 
 
-def _parts(weight: float, problem: Problem) -> list[tuple[float, Problem]]:
-    """The parts of a sum within a sum, or the problem itself."""
+def _parts(weight: float, problem: ProblemBase) -> list[tuple[float, ProblemBase]]:
+    """Weights and parts of a sum, multiplied by ``weight``, or of a single problem."""
     if not isinstance(problem, Total):
         return [(weight, problem)]
     return [(weight * inner, part) for inner, part in zip(problem.weights, problem.problems, strict=True)]
 
 
 def _compare(what: str, expected: object, found: object, k: int) -> None:
-    """Refuse parts that differ."""
+    """Raise `ProblemError` if part k differs from the first."""
     if found != expected:
         raise ProblemError(
             f"the problems of a sum must have the same {what}; found {expected} in the first and {found} in "

@@ -1,1 +1,1 @@
-"""Gradients of a user's function by another library."""
+"""Gradients of functions by JAX or PyTorch."""

@@ -1,4 +1,4 @@
-"""Gradients by JAX, in float64 whatever the user's own setting of it is."""
+"""Gradients by JAX, in float64 whatever its global setting."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from destiny.protocols import Array
 
 
 def pair(function: Callable[..., Any]) -> Pair:
-    """A function of jax.numpy arrays and its gradient, compiled once for each shape of the data."""
+    """A function of JAX arrays and its gradient, compiled once for each shape; raises `MissingExtraError`."""
     try:
         jax: Any = import_module("jax")
     except ImportError as error:
         raise MissingExtraError('autodiff="jax" needs JAX: pip install "destiny-stiefel[jax]"') from error
 
     def checked(X: Any, *args: Any, **named: Any) -> Any:
-        found = function(X, *args, **named)
-        require_scalar(found)
-        return found
+        result = function(X, *args, **named)
+        require_scalar(result)
+        return result
 
     value, gradient = jax.jit(checked), jax.jit(jax.grad(checked))
 
@@ -50,7 +50,7 @@ def pair(function: Callable[..., Any]) -> Pair:
 
 
 def _float64(jax: Any) -> Any:
-    """A context in which JAX computes in float64, for this thread alone."""
+    """A context in which JAX computes in float64 in this thread."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     return import_module("jax.experimental").enable_x64(True)  # older versions

@@ -16,7 +16,10 @@ from destiny.protocols import Array
 
 
 def pair(function: Callable[..., Any]) -> Pair:
-    """A function of tensors and its gradient; parameters of modules it uses are left as they are."""
+    """A function of tensors and its gradient; raises `MissingExtraError` without PyTorch.
+
+    Parameters of modules that the function uses get no gradients.
+    """
     try:
         torch: Any = import_module("torch")
     except ImportError as error:
@@ -26,14 +29,14 @@ def pair(function: Callable[..., Any]) -> Pair:
 
     def evaluate(X: Array, *args: Any, **named: Any) -> tuple[Any, Any]:
         point = torch.tensor(X, dtype=torch.float64, requires_grad=True)
-        found = function(point, *args, **named)
+        result = function(point, *args, **named)
         for leaf in (*args, *named.values()):
             if isinstance(leaf, torch.Tensor) and leaf._version:  # how often it was written to
                 raise Unnamed(
                     "must leave its data as they are; found a tensor changed in place; clone() it first"
                 )
-        require_scalar(found)
-        return point, found
+        require_scalar(result)
+        return point, result
 
     def value(X: Array, *args: Any, **named: Any) -> float:
         with _one_thread(torch):
@@ -41,9 +44,9 @@ def pair(function: Callable[..., Any]) -> Pair:
 
     def gradient(X: Array, *args: Any, **named: Any) -> Array:
         with _one_thread(torch):
-            point, found = evaluate(X, *args, **named)
+            point, result = evaluate(X, *args, **named)
             # Not backward(): that would add to the parameters of a module that threads may share.
-            slope = torch.autograd.grad(found, point, allow_unused=True)[0] if found.requires_grad else None
+            slope = torch.autograd.grad(result, point, allow_unused=True)[0] if result.requires_grad else None
         if slope is None:
             raise Unnamed(
                 "must be computed from X by PyTorch; found no way back to X; use operations on tensors "
@@ -65,7 +68,7 @@ def pair(function: Callable[..., Any]) -> Pair:
 
 @contextmanager
 def _one_thread(torch: Any) -> Iterator[None]:
-    """Hold PyTorch to one core in this thread; threadpoolctl reaches the main thread's setting only."""
+    """Limit PyTorch to one core in this thread; threadpoolctl does so in the main thread only."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

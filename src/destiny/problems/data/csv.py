@@ -1,104 +1,48 @@
-"""Numbers from .csv and .csv.gz files: their layout, header and columns, and what is wrong with them."""
+"""Numbers from .csv and .csv.gz files, with an error that names the line for everything that is not one."""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
 from destiny.errors import ProblemError
+from destiny.problems.data.csv_layout import (
+    DECIMAL_COMMA,
+    GAPS,
+    THOUSANDS,
+    UNNAMED,
+    WITHOUT_THOUSANDS,
+    Csv,
+    check_layout,
+    cut,
+    has_header,
+    is_number,
+    likely_layout,
+    shorten,
+    spell,
+    split_line,
+)
 from destiny.protocols import Array
 
 ENCODING = "utf-8-sig"  # some programs begin the file with a byte order mark
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
-DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' \xa0\u202f]\d{3})+([.,]\d+)?")
 SEP_LINE = re.compile('"?sep=.?"?')  # a first line that tells Excel the separator
-WITHOUT_THOUSANDS = "write numbers without separators of thousands"
-PEEK = 6  # lines looked at to recognise the layout
-SHOWN = 40  # characters of a field, and names of columns, in a message
-UNNAMED = ("", "Unnamed: 0")  # how pandas names the column of its row labels
+PEEK = 6  # lines read to recognise the layout
 
 Samples: TypeAlias = Literal["columns", "rows"]
 
 
 @dataclass(frozen=True)
-class Csv:
-    """Layout of a .csv file.
-
-    Parameters
-    ----------
-    header : bool, optional
-        Whether the first line names the columns; by default it does if none of its fields is a number.
-    sep : str
-        The character between two fields.
-    decimal : {".", ","}
-        The decimal point.
-    columns : sequence of str, optional
-        Names of the columns to read, in this order; by default all.
-    index : str or int, optional
-        A column to leave out, by its name or its number from 0.
-    prefix : str
-        What the keys ``columns`` and ``index`` begin with in messages.
-    """
-
-    header: bool | None = None
-    sep: str = ","
-    decimal: Literal[".", ","] = "."
-    columns: Sequence[str] | None = None
-    index: str | int | None = None
-    prefix: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.sep) != 1 or self.sep.isalnum() or self.sep in '"\r\n+-.':
-            raise ProblemError(
-                f'sep must be one character that no number contains, such as ";" or "\\t"; found {self.sep!r}'
-            )
-        if self.decimal not in (".", ","):
-            raise ProblemError(f'decimal must be "." or ","; found {self.decimal!r}')
-        if self.sep == self.decimal:
-            raise ProblemError(f'sep must differ from decimal; found {self.sep!r} for both; set sep = ";"')
-        if self.columns is not None and (
-            isinstance(self.columns, str)
-            or not self.columns
-            or not all(isinstance(name, str) for name in self.columns)
-            or len(set(self.columns)) < len(self.columns)
-        ):
-            raise ProblemError(
-                f"{self.prefix}columns must be a list of different names; found {self.columns!r}"
-            )
-        if isinstance(self.index, int) and self.index < 0:
-            raise ProblemError(f"{self.prefix}index must be a name or a number from 0; found {self.index}")
-        if self.header is False and self.by_name:
-            raise ProblemError(
-                f"{self.prefix}columns and a name for {self.prefix}index need a header; found "
-                "header = false; set header = true, or give the index as a number"
-            )
-
-    @property
-    def given(self) -> bool:
-        """Whether anything was set."""
-        return replace(self, prefix="") != Csv()
-
-    @property
-    def by_name(self) -> bool:
-        """Whether columns are chosen by their names."""
-        return self.columns is not None or isinstance(self.index, str)
-
-
-@dataclass(frozen=True)
 class Head:
-    """What the first lines of a file say about it."""
+    """Header and columns of a file, from its first lines."""
 
     width: int
     """Fields in every line."""
@@ -106,26 +50,26 @@ class Head:
     """Names of all columns; empty without a header."""
     line: int
     """Number of the header's line, 0 without a header."""
-    chosen: tuple[int, ...]
+    columns: tuple[int, ...]
     """Positions of the columns to read."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns to read; empty without a header."""
-        return tuple(self.header[k] for k in self.chosen) if self.header else ()
+        return tuple(self.header[k] for k in self.columns) if self.header else ()
 
 
 def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
-    """Check the first lines of a file; the rest is not read.
+    """Read and check the first lines of a file; raise `ProblemError` if they do not fit ``layout``.
 
     Without ``samples`` a header is refused: nothing else says whether it names features or samples.
     """
     lines = list(itertools.islice(_lines(file), PEEK))
     if not lines:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
-    _check_layout(file, [line for _, line in lines], layout)
+    check_layout(file, [line for _, line in lines], layout)
     number, first = lines[0]
-    fields = [field.strip() for field in _split(first, layout.sep)]
+    fields = [field.strip() for field in split_line(first, layout.sep)]
     if isinstance(layout.index, int) and layout.index >= len(fields):
         raise ProblemError(
             f"{file} must have a column {layout.index}, counted from 0, to leave out; found {len(fields)} "
@@ -135,12 +79,12 @@ def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
         raise ProblemError(
             f"{file} must have columns besides its index; found one; leave {layout.prefix}index out"
         )
-    if not _has_header(file, fields, [line for _, line in lines], layout):
-        chosen = tuple(k for k in range(len(fields)) if k != layout.index)
-        return Head(len(fields), (), 0, chosen)
+    if not has_header(file, fields, [line for _, line in lines], layout):
+        columns = tuple(k for k in range(len(fields)) if k != layout.index)
+        return Head(len(fields), (), 0, columns)
     header = (fields[0].removeprefix("#").strip(), *fields[1:])
-    chosen = _choose(file, header, layout)
-    if header[0] in UNNAMED and 0 in chosen and len(header) > 1:
+    columns = _choose(file, header, layout)
+    if header[0] in UNNAMED and 0 in columns and len(header) > 1:
         raise ProblemError(
             f"{file} must name every column; found none for the first, as pandas writes for row labels; "
             f"set {layout.prefix}index = 0 to leave it out"
@@ -151,17 +95,43 @@ def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
             'set samples = "rows" if they are features, samples = "columns" if they are samples'
         )
     if samples == "rows":
-        _check_names(file, header, chosen, layout)
-    return Head(len(fields), header, number, chosen)
+        _check_names(file, header, columns, layout)
+    return Head(len(fields), header, number, columns)
+
+
+def guess_keys(file: Path) -> dict[str, Any]:
+    """The keys of [problem] with which a .csv file of samples in rows is probably read, from its first lines.
+
+    With a header they name the columns that hold numbers, so that files may have them in any order.
+    """
+    lines = [line for _, line in itertools.islice(_lines(file), PEEK)]
+    if not lines:
+        raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
+    sep, decimal, _ = likely_layout(lines)
+    keys = (
+        {"samples": "rows"}
+        | ({"sep": sep} if sep != "," else {})
+        | ({"decimal": ","} if decimal == "," else {})
+    )
+    names, *rows = ([field.strip() for field in split_line(line, sep)] for line in lines)
+    if not rows or any(is_number(name, decimal) for name in names):
+        return keys
+
+    def numeric(k: int) -> bool:
+        fields = [row[k] for row in rows if k < len(row) and row[k].strip().lower() not in GAPS]
+        return bool(fields) and all(is_number(field, decimal) for field in fields)
+
+    columns = [name for k, name in enumerate(names) if name and numeric(k)]
+    return keys | ({"columns": columns} if columns else {})
 
 
 def count_lines(file: Path, layout: Csv, head: Head) -> int:
-    """Lines of numbers, counted without converting them."""
+    """Number of lines below the header; raises `ProblemError` for a line with too many or too few fields."""
     return sum(1 for _ in _body(file, layout, head))
 
 
 def load_csv(file: Path, layout: Csv | None = None, samples: Samples | None = None) -> Array:
-    """The numbers of the chosen columns, ``(lines, columns)``."""
+    """The numbers of the columns to read, ``(lines, columns)``; raises `ProblemError`."""
     layout = layout or Csv()
     head = read_head(file, layout, samples)
     lines = _body(file, layout, head)
@@ -174,7 +144,7 @@ def load_csv(file: Path, layout: Csv | None = None, samples: Samples | None = No
             delimiter=layout.sep,
             quotechar='"',
             comments=None,
-            usecols=head.chosen,
+            usecols=head.columns,
             ndmin=2,
         )
     except ProblemError:  # from `_body`, and a ValueError too
@@ -184,36 +154,53 @@ def load_csv(file: Path, layout: Csv | None = None, samples: Samples | None = No
         raise ProblemError(f"{file} must hold numbers; found a line that cannot be read ({error})") from error
 
 
+def read_fields(file: Path, layout: Csv, column: str) -> list[str]:
+    """The fields of one column as text; raises `ProblemError` if there is no such column."""
+    everything = replace(layout, columns=None, index=None)
+    head = read_head(file, everything, "rows")
+    k = _position(file, head.header, column, "labels")
+    return [split_line(line, layout.sep)[k].strip() for number, line in _lines(file) if number > head.line]
+
+
 def _body(file: Path, layout: Csv, head: Head) -> Iterator[str]:
-    """The lines of numbers, with a decimal point, each with the right number of fields."""
+    """The lines below the header, with decimal points; raises `ProblemError` for a wrong number of fields."""
     for number, line in _lines(file):
         if number <= head.line:
             continue
-        found = line.count(layout.sep) + 1 if '"' not in line else len(_split(line, layout.sep))
+        found = line.count(layout.sep) + 1 if '"' not in line else len(split_line(line, layout.sep))
         if found != head.width:
             raise ProblemError(
                 f"{file} must have {head.width} fields in every line; found {found} in line {number}; "
                 "correct it, or remove lines above the table"
             )
         if layout.decimal == ",":
-            if "." in line and any("." in field for field in _chosen_fields(line, layout, head)):
+            if "." in line and any("." in field for field in _fields_to_read(line, layout, head)):
                 _explain(file, layout, head)
             line = line.replace(",", ".")
-        yield line
+        yield _with_nan(line, layout) if layout.gaps else line
 
 
-def _chosen_fields(line: str, layout: Csv, head: Head) -> list[str]:
-    fields = _split(line, layout.sep)
-    return [fields[k] for k in head.chosen]
+def _with_nan(line: str, layout: Csv) -> str:
+    """The line with "nan" in place of missing fields."""
+    fields = split_line(line, layout.sep)
+    fields = ["nan" if field.strip().lower() in GAPS else field for field in fields]
+    if '"' in line:  # a field may contain the separator
+        fields = ['"' + field.replace('"', '""') + '"' for field in fields]
+    return layout.sep.join(fields)
+
+
+def _fields_to_read(line: str, layout: Csv, head: Head) -> list[str]:
+    fields = split_line(line, layout.sep)
+    return [fields[k] for k in head.columns]
 
 
 def _explain(file: Path, layout: Csv, head: Head) -> None:
-    """Raise a sentence with the first field that is not a number."""
+    """Raise `ProblemError` with the first field that is not a number."""
     for number, line in _lines(file):
         if number <= head.line:
             continue
-        fields = _split(line, layout.sep)
-        bad = next((k for k in head.chosen if not _is_number(fields[k], layout.decimal)), None)
+        fields = split_line(line, layout.sep)
+        bad = next((k for k in head.columns if not _is_entry(fields[k], layout)), None)
         if bad is not None:
             text, prefix = fields[bad].strip(), layout.prefix
             comma, thousands = DECIMAL_COMMA.fullmatch(text), THOUSANDS.fullmatch(text)
@@ -223,127 +210,47 @@ def _explain(file: Path, layout: Csv, head: Head) -> None:
                 cure = 'set decimal = ","' if comma else WITHOUT_THOUSANDS
             elif head.header:
                 cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
-                cure += f"{prefix}columns"
+                cure += f"{prefix}columns" + (", or read gaps as NaN (Csv(gaps=True))" if not text else "")
             elif number == 1 and layout.header is None:
                 cure = "correct it, or set header = true if the line names columns"
             else:
                 cure = f"correct it, or leave the column out with {prefix}index = {bad}"
             raise ProblemError(
-                f"{file} must hold numbers separated by {_spell(layout.sep)}; "
-                f"found '{_cut(text)}' in line {number}; {cure}"
+                f"{file} must hold numbers separated by {spell(layout.sep)}; "
+                f"found '{cut(text)}' in line {number}; {cure}"
             )
 
 
-def _check_layout(file: Path, lines: Sequence[str], layout: Csv) -> None:
-    """Refuse a file whose first lines are numbers in another layout."""
-    share = _share_of_numbers(lines, layout.sep, layout.decimal)
-    if share == 1:
-        return
-    options = {
-        (sep, decimal): _share_of_numbers(lines, sep, decimal)
-        for sep in SEPARATORS
-        for decimal in (".", ",")
-        if sep != decimal and (sep in lines[0] or (sep + decimal == ";," and "," not in lines[0]))
-    }
-    if not options:
-        return
-    sep, decimal = max(options, key=lambda option: options[option])
-    if options[sep, decimal] <= max(share, 0.5):
-        return
-    found, keys = [], []
-    if sep != layout.sep:
-        found += [f"{_spell(sep)} between them"] * (sep in lines[0])
-        keys.append(f"sep = {json.dumps(sep)}")
-    if decimal != layout.decimal:
-        found.append("decimal commas" if decimal == "," else "points")
-        keys.append(f'decimal = "{decimal}"')
-    if decimal == "." != layout.decimal:
-        keys[-1] += f" if they are decimal points, or {WITHOUT_THOUSANDS}"
-    raise ProblemError(
-        f"{file} must hold numbers separated by {_spell(layout.sep)}; found {' and '.join(found)}; "
-        f"set {' and '.join(keys)}"
-    )
-
-
-def _share_of_numbers(lines: Sequence[str], sep: str, decimal: str) -> float:
-    """The share of numbers below the first line; 0 for a layout these lines cannot have."""
-    rows = [_split(line, sep) for line in lines]
-    if len({len(row) for row in rows}) > 1:
-        return 0
-    numbers = [_is_number(field, decimal) for row in rows[1:] or rows for field in row]
-    return sum(numbers) / len(numbers)
-
-
-def _has_header(file: Path, fields: Sequence[str], lines: Sequence[str], layout: Csv) -> bool:
-    """Whether the first of these lines, which has these fields, names the columns."""
-    if layout.header is not None or layout.by_name:
-        return layout.header is not False
-    index = layout.index if layout.index is not None else 0 if fields[0] in UNNAMED else None
-    label = None if index is None else fields[int(index)]
-    rest = [field for k, field in enumerate(fields) if k != index]
-    numbers = [_is_number(field, layout.decimal) for field in rest]
-    if not any(numbers):
-        return True
-    counted = len(rest) > 1 and rest == [str(k) for k in range(len(rest))]
-    if counted and label in UNNAMED:
-        return True
-    if counted:
-        found = f"0 to {len(rest) - 1}, which pandas writes for columns without names,"
-    elif len(rest) > 2 and _counts_alone([rest, *_rows(lines[1:], layout, index)]):
-        found = f"the consecutive numbers {rest[0]} to {rest[-1]}"
-    elif all(numbers) and '"' in lines[0]:
-        found = "numbers in quotation marks"
-    elif all(numbers) and label is not None and not _is_number(label, layout.decimal):
-        found = f"numbers and '{_cut(label)}'"
-    else:
-        return False
-    raise ProblemError(
-        f"{file} must say whether its first line is a header; found {found} there; set header = true, or "
-        "header = false if it is data"
-    )
-
-
-def _rows(lines: Sequence[str], layout: Csv, index: str | int | None) -> Iterator[list[str]]:
-    """The fields of each line without the one at ``index``."""
-    for line in lines:
-        yield [field for k, field in enumerate(_split(line, layout.sep)) if k != index]
-
-
-def _counts_alone(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of several rows, and no other, is of whole numbers that rise by 1, such as years."""
-    counts = [
-        all(field.strip().isdecimal() for field in row) and set(np.diff([int(field) for field in row])) == {1}
-        for row in rows
-    ]
-    return counts[0] and len(counts) > 1 and not any(counts[1:])
+def _is_entry(field: str, layout: Csv) -> bool:
+    return is_number(field, layout.decimal) or (layout.gaps and field.strip().lower() in GAPS)
 
 
 def _choose(file: Path, header: Sequence[str], layout: Csv) -> tuple[int, ...]:
     """Positions of the columns to read."""
     if isinstance(layout.index, str):
         _position(file, header, layout.index, f"{layout.prefix}index")
-    chosen = [k for k, name in enumerate(header) if layout.index not in (k, name)]
+    columns = [k for k, name in enumerate(header) if layout.index not in (k, name)]
     if layout.columns is not None:
-        left = [header[k] for k in chosen]
-        chosen = [chosen[_position(file, left, name, f"{layout.prefix}columns")] for name in layout.columns]
-    return tuple(chosen)
+        left = [header[k] for k in columns]
+        columns = [columns[_position(file, left, name, f"{layout.prefix}columns")] for name in layout.columns]
+    return tuple(columns)
 
 
 def _position(file: Path, header: Sequence[str], name: str, key: str) -> int:
-    """The place of the only column of this name."""
+    """Position of the only column of this name; raises `ProblemError`."""
     count = header.count(name)
     if count != 1:
         near = get_close_matches(name, header, 1)
         found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(header)
-        raise ProblemError(f"{file} must have one column '{_cut(name)}'; found {found}; correct {key}")
+        raise ProblemError(f"{file} must have one column '{cut(name)}'; found {found}; correct {key}")
     return header.index(name)
 
 
-def _check_names(file: Path, header: Sequence[str], chosen: Sequence[int], layout: Csv) -> None:
-    """Refuse features without a name or with the same one."""
-    name, count = Counter(header[k] for k in chosen).most_common(1)[0]
-    found = f"the name '{_cut(name)}' {count} times"
-    if count == 1 and "" in header and header.index("") in chosen:
+def _check_names(file: Path, header: Sequence[str], columns: Sequence[int], layout: Csv) -> None:
+    """Raise `ProblemError` for features without a name or with the same one."""
+    name, count = Counter(header[k] for k in columns).most_common(1)[0]
+    found = f"the name '{cut(name)}' {count} times"
+    if count == 1 and "" in header and header.index("") in columns:
         found = f"none for column {header.index('')}"
     elif count == 1:
         return
@@ -367,32 +274,3 @@ def _open(file: Path) -> IO[str]:
     if file.suffix.lower() == ".gz":
         return gzip.open(file, "rt", encoding=ENCODING)
     return file.open(encoding=ENCODING)
-
-
-def _split(line: str, sep: str) -> list[str]:
-    return next(csv.reader([line], delimiter=sep)) if '"' in line else line.split(sep)
-
-
-def _is_number(field: str, decimal: str = ".") -> bool:
-    if decimal == ",":
-        if "." in field:
-            return False
-        field = field.replace(",", ".") if DECIMAL_COMMA.fullmatch(field.strip()) else field
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field
-
-
-def _spell(sep: str) -> str:
-    return SEPARATORS.get(sep, f"'{sep}'")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-
-
-def shorten(names: Sequence[str], most: int = 4) -> str:
-    """The first names, and that there are more."""
-    return ", ".join(map(_cut, names[:most])) + (", ..." if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""Matrices from files: .npy, .npz, .mat and .csv, whole or one file per agent. Nothing is ever unpickled."""
+"""Matrices from files: .npy, .npz, .mat, .csv and .parquet, whole or one file per agent; never by pickle."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 from string import Formatter
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-import scipy.io
-import scipy.sparse
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from destiny.errors import ProblemError
+from destiny.errors import DestinyError, ProblemError
 from destiny.problems.checks import check_finite, check_matrix
-from destiny.problems.data.csv import Csv as Csv
-from destiny.problems.data.csv import Samples, count_lines, load_csv, read_head, shorten
-from destiny.problems.data.partition import Source
+from destiny.problems.data import parquet
+from destiny.problems.data.csv import Samples, count_lines, load_csv, read_head
+from destiny.problems.data.csv_layout import Csv as Csv
+from destiny.problems.data.csv_layout import shorten
+
+if TYPE_CHECKING:
+    from destiny.problems.data.partition import Source
 
 DENSE_LIMIT = 2**33
-"""Bytes a sparse matrix may take when it is made dense: 8 GiB; split a larger one into a file per agent."""
+"""Largest size in bytes of a sparse matrix that is made dense: 8 GiB."""
 
 WRONG_FIELD = re.compile(r"\{[^{}]*\}|\*|%\d*[di]|#+")
-"""What people write for an agent's number instead of ``{agent}``."""
+"""Placeholders that may be meant as ``{agent}``."""
 
 Reader: TypeAlias = Callable[[Path, str | None], NDArray[Any]]
 T = TypeVar("T")
@@ -45,10 +47,11 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         it is hosted and not before. ``.npz`` and ``.mat``: the only 2-D array of numbers in the file, or
         the one named after a colon, ``"data.mat:X"``; a sparse matrix is made dense if it takes no more than
         8 GiB. ``.csv`` and ``.csv.gz``: numbers separated by commas; a first line without any number is
-        taken for a header.
+        taken for a header. ``.parquet``: columns of numbers, which are features (extra ``parquet``).
     samples : {"columns", "rows"}, optional
         How the file keeps its samples; rows are turned into columns by a view. By default "columns"; a
-        ``.csv`` file with a header needs it, as the header may name features or samples.
+        ``.csv`` file with a header needs it, as the header may name features or samples, and a ``.parquet``
+        file has its samples in rows.
     csv : Csv, optional
         The layout of a ``.csv`` file.
 
@@ -66,6 +69,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         ".npz": _load_npz,
         ".mat": _load_mat,
         ".csv": lambda file, _: load_csv(file, csv, samples),
+        ".parquet": lambda file, _: _load_parquet(file, samples),
     }
     if suffix not in readers:
         raise ProblemError(f"{file} must be one of {', '.join(readers)}; found '{suffix}'; convert the file")
@@ -73,22 +77,22 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         raise ProblemError(f"{file} must be a file; found none; check the path")
     if file.stat().st_size == 0:
         raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
-    if csv is not None and csv.given and suffix != ".csv":
+    if csv is not None and not csv.is_default and suffix != ".csv":
         raise ProblemError(
-            f"{file} must be a .csv file for header, sep, decimal, columns and index to apply; found "
+            f"{file} must be a .csv file for header, sep, decimal, columns, index and gaps to apply; found "
             f"'{suffix}'; leave these out"
         )
     data = _read(file, partial(readers[suffix], file, key))
     data = data.T if samples == "rows" else data
     check_matrix(data, str(file))
     if not isinstance(data, np.memmap):
-        check_finite(data, str(file))
+        check_finite(data, str(file), gaps=csv is not None and csv.gaps)
     return data
 
 
 @dataclass(frozen=True)
 class File:
-    """A matrix in a file, read when it is called for: the silo of one agent."""
+    """The data of one agent in a file, which is read when the object is called."""
 
     path: str
     samples: Samples | None = None
@@ -96,28 +100,32 @@ class File:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, m_i), without reading the numbers of a ``.npy`` or ``.csv`` file; other formats are read."""
+        """(n, m_i); does not read the numbers of ``.npy`` and ``.csv`` files."""
         file = Path(self.path)
         if not is_csv(file) or not file.is_file():
             return self().shape
 
         def measure() -> tuple[int, int]:
             head = read_head(file, self.csv, self.samples)
-            return count_lines(file, self.csv, head), len(head.chosen)
+            return count_lines(file, self.csv, head), len(head.columns)
 
         shape = _read(file, measure)
         return shape[::-1] if self.samples == "rows" else shape
 
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names in the header of a ``.csv`` file whose columns are features, as for `NamedSource`."""
+        """Names of columns that are features in ``.csv`` and ``.parquet`` files, as in `NamedSource`."""
         file = Path(self.path)
-        if not is_csv(file) or not os.access(file, os.R_OK):
+        if not os.access(file, os.R_OK):
+            return None
+        if file.suffix.lower() == ".parquet":
+            return tuple(_read(file, lambda: parquet.column_names_of(file)))
+        if not is_csv(file):
             return None
         head = _read(file, lambda: read_head(file, self.csv, self.samples))
         return None if head.header and self.samples != "rows" else head.names
 
     def __call__(self) -> NDArray[Any]:
-        """The matrix, as `load` gives it."""
+        """The matrix ``(n, m_i)``; see `load`."""
         return load(self.path, self.samples, self.csv)
 
 
@@ -161,7 +169,7 @@ def is_csv(file: str | Path) -> bool:
 
 
 def _fill_in(template: str, agents: int) -> list[str]:
-    """The agents' files."""
+    """The files of all agents; raises `ProblemError` for a template without one ``{agent}``."""
     try:
         paths = [template.format(agent=agent) for agent in range(agents)]
     except (LookupError, ValueError):
@@ -178,7 +186,7 @@ def _fill_in(template: str, agents: int) -> list[str]:
 
 
 def _check_all_taken(template: str, paths: Sequence[str]) -> None:
-    """Refuse a template that also matches files of no agent."""
+    """Raise `ProblemError` for files that match the template but belong to no agent."""
     folders = _split_key(template)[0].parts
     fixed = next((k for k, part in enumerate(folders) if "{" in part or "}" in part), None)
     if fixed is None:  # one agent, one name
@@ -187,11 +195,11 @@ def _check_all_taken(template: str, paths: Sequence[str]) -> None:
     parts = [(text, name is not None) for text, name, *_ in Formatter().parse(pattern)]
     numbered = re.compile("".join(re.escape(text) + r"\d+" * is_field for text, is_field in parts))
     wild = "".join(escape(text) + "*" * is_field for text, is_field in parts)
-    taken = {_split_key(path)[0] for path in paths}
+    expected = {_split_key(path)[0] for path in paths}
     left = sorted(
         path.name
         for path in base.glob(wild)
-        if path not in taken and numbered.fullmatch(str(path.relative_to(base)))
+        if path not in expected and numbered.fullmatch(str(path.relative_to(base)))
     )
     if left:
         raise ProblemError(
@@ -201,7 +209,7 @@ def _check_all_taken(template: str, paths: Sequence[str]) -> None:
 
 
 def _split_key(path: str | Path) -> tuple[Path, str | None]:
-    """'file.npz:key' in two parts; the colon of a Windows drive is left alone."""
+    """File and key of 'file.npz:key'; the colon of a Windows drive is not a separator."""
     file, colon, key = str(path).rpartition(":")
     return (Path(file), key) if colon and file.lower().endswith((".npz", ".mat")) else (Path(path), None)
 
@@ -209,7 +217,7 @@ def _split_key(path: str | Path) -> tuple[Path, str | None]:
 def _read(file: Path, reader: Callable[[], T]) -> T:
     try:
         return reader()
-    except ProblemError:
+    except DestinyError:
         raise
     except UnicodeDecodeError as error:
         raise ProblemError(
@@ -231,6 +239,14 @@ def _load_npy(file: Path, _: str | None) -> NDArray[Any]:
     return open_memmap(file, mode="r")
 
 
+def _load_parquet(file: Path, samples: Samples | None) -> NDArray[Any]:
+    if samples != "rows":
+        raise ProblemError(
+            f'{file} has a column for each feature; found samples in columns; set samples = "rows"'
+        )
+    return parquet.read_parquet(file)
+
+
 def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
     # Without this check NumPy takes any other file for a pickle and says so.
     if not zipfile.is_zipfile(file):
@@ -241,25 +257,27 @@ def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
 
 
 def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
+    import scipy.io
+
     content = scipy.io.loadmat(file, spmatrix=False)
     variables = {name: value for name, value in content.items() if not name.startswith("__")}
     matrices = [name for name, value in variables.items() if value.ndim == 2 and value.dtype.kind in "biuf"]
-    found = variables[_choose(file, matrices if key is None else list(variables), key)]
-    return _dense(file, found) if scipy.sparse.issparse(found) else np.asarray(found)
+    variable = variables[_choose(file, matrices if key is None else list(variables), key)]
+    return _dense(file, variable) if scipy.sparse.issparse(variable) else np.asarray(variable)
 
 
-def _dense(file: Path, found: Any) -> NDArray[Any]:
-    size = found.shape[0] * found.shape[1] * found.dtype.itemsize
+def _dense(file: Path, variable: Any) -> NDArray[Any]:
+    size = variable.shape[0] * variable.shape[1] * variable.dtype.itemsize
     if size > DENSE_LIMIT:
         raise ProblemError(
             f"{file} must fit into {DENSE_LIMIT / 2**30:g} GiB when made dense; found a sparse matrix of "
-            f"shape {found.shape} that takes {size / 2**30:.3g} GiB; split it into one file per agent"
+            f"shape {variable.shape} that takes {size / 2**30:.3g} GiB; split it into one file per agent"
         )
-    return np.asarray(found.toarray())
+    return np.asarray(variable.toarray())
 
 
 def _choose(file: Path, names: list[str], key: str | None) -> str:
-    """The array asked for, or the only one there is."""
+    """``key`` if it is among the names, or the only name if it is None; otherwise raise `ProblemError`."""
     if key is not None and key in names:
         return key
     if key is None and len(names) == 1:

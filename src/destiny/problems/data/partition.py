@@ -1,4 +1,4 @@
-"""Who holds which samples: dealing a matrix out to agents, and loading one agent's part when it is hosted."""
+"""Partition of samples: dividing a matrix over agents, and loading the part of one agent."""
 
 from __future__ import annotations
 
@@ -11,33 +11,37 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
-from destiny.problems.data.csv import shorten
+from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.csv_layout import shorten
+from destiny.problems.data.rows import LARGE, check_values, rows_between
+from destiny.problems.data.tables import Silos, TableSource
 from destiny.protocols import Array
 
-Source: TypeAlias = NDArray[Any] | Callable[[], NDArray[Any]]
-"""One agent's matrix, or a callable that loads it when the agent is hosted.
+Source: TypeAlias = NDArray[Any] | Callable[[], NDArray[Any]] | Any
+"""One agent's matrix, dense or sparse, or a callable that loads it when the agent is hosted.
 
-A callable with a ``shape`` attribute tells its size without being called.
+The ``shape`` attribute of a callable, if it has one, is its size.
 """
 
-Agents: TypeAlias = int | Sequence[int] | Sequence[ArrayLike]
-"""How samples are dealt out: the number of agents, the sizes of their silos, or the indices each holds."""
+Partition: TypeAlias = int | Sequence[int] | Sequence[ArrayLike]
+"""How samples are divided: the number of agents, the number of samples of each, or the indices of each."""
 
 
 @runtime_checkable
 class NamedSource(Protocol):
-    """A source that may know the names of its features."""
+    """A source that may have names of features."""
 
     def feature_names(self) -> tuple[str, ...] | None:
-        """None where names cannot be known, such as a binary file; empty for a table without a header."""
+        """Names of the features; None for formats without names, empty for a table without a header."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Some samples of a matrix, cut out when they are asked for."""
+    """Some columns of a matrix, extracted when the object is called."""
 
     data: NDArray[Any]
     which: slice | NDArray[np.intp]
@@ -49,54 +53,71 @@ class Columns:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, m_i), known without reading the data."""
+        """(n, m_i), without reading the data."""
         if isinstance(self.which, slice):
             return self.data[..., self.which].shape
         return (self.data.shape[0], self.which.size)
 
     def __call__(self) -> NDArray[Any]:
-        """The samples: a view where the indices allow it."""
+        """The columns ``(n, m_i)``, as a view if possible."""
         return self.data[..., self.which]
 
 
 @dataclass(frozen=True)
 class Shift:
-    """What is done to the columns of a table: (x - mean) / scale, both ``(n,)``, one entry per feature."""
+    """The map x -> (x - mean) / scale of samples; ``mean`` and ``scale`` are ``(n,)``."""
 
     mean: Array
     scale: Array
 
     def __call__(self, data: NDArray[Any]) -> Array:
-        """Samples ``(n, m)`` in float64, C-ordered."""
+        """The shifted samples ``(n, m)``, float64 and C-ordered."""
         shifted: Array = np.subtract(data, self.mean[:, None], dtype=np.float64, order="C")
         shifted /= self.scale[:, None]
         return shifted
 
 
-class Silos:
-    """The matrices of d agents, with the same number of rows, checked at the latest when they are loaded.
+class Matrices:
+    """The matrices of d agents, with the same number of rows.
+
+    Arrays in memory are checked at once, files when they are loaded; errors are `ProblemError`.
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : sequence of Source, or Silos
         One per agent.
     what : str
         What the matrices are called in a message.
     rows : int, optional
         Number of rows; by default that of the first source whose shape is known.
+    gaps : bool
+        Whether entries may be missing (NaN).
+    sparse : bool
+        Whether matrices may be sparse; `load` then returns `CentredRows` of them.
     """
 
-    def __init__(self, sources: Sequence[Source], what: str = "data", rows: int | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source] | Silos,
+        what: str = "data",
+        rows: int | None = None,
+        gaps: bool = False,
+        sparse: bool = False,
+    ) -> None:
+        if isinstance(sources, Silos):
+            sources = sources.sources(gaps)
         if len(sources) == 0:
             raise ProblemError(
                 f"a problem needs at least one agent; found no {what}; give one array per agent"
             )
-        self.what = what
+        self.what, self.gaps, self.sparse = what, gaps, sparse
         self.shifts: Mapping[int, Shift] = {}
-        self.sources = tuple(s if callable(s) else Columns(np.asanyarray(s), slice(None)) for s in sources)
+        self.sources = tuple(map(_as_source, sources))
         for agent, source in enumerate(self.sources):
             if isinstance(source, Columns):
                 check_matrix(source.data, self._name(agent))
+            elif isinstance(source, TableSource) and issparse(source.rows) and not sparse:
+                raise ProblemError(f"{self._name(agent)} must be dense; found a sparse matrix")
         self.names = self._common_names()
         self.rows = self._known_rows() if rows is None else rows
         for agent, source in enumerate(self.sources):
@@ -107,28 +128,56 @@ class Silos:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def less(self, shifts: Mapping[int, Shift]) -> Silos:
-        """The same matrices, those of some agents shifted when they are loaded."""
+    def with_shifts(self, shifts: Mapping[int, Shift]) -> Matrices:
+        """The same matrices, with those of the agents in ``shifts`` shifted when they are loaded."""
         shifted = copy.copy(self)
         shifted.shifts = shifts
         return shifted
 
-    def load(self, agent: int) -> NDArray[Any]:
-        """One agent's matrix ``(rows, m_i)`` in its own dtype, or shifted and in float64."""
-        data, name = np.asanyarray(self.sources[agent]()), self._name(agent)
+    def load(self, agent: int) -> Any:
+        """The matrix of one agent ``(rows, m_i)``, checked: in its own dtype, or shifted in float64.
+
+        A sparse or very large matrix comes as `CentredRows`.
+        """
+        data, name = self.sources[agent](), self._name(agent)
+        if isinstance(data, CentredRows):
+            return data
+        if issparse(data):
+            return self._load_sparse(as_rows(data), agent, name)
+        data = np.asanyarray(data)
         check_matrix(data, name)
         if data.shape[0] != self.rows:
             raise ProblemError(
                 f"{name} must have {self.rows} rows like everyone's; found shape {data.shape}; "
                 "samples are columns, and all agents use the same features"
             )
-        check_finite(data, name)
-        return self.shifts[agent](data) if agent in self.shifts else np.asarray(data)
+        check_finite(data, name, self.gaps)
+        if agent not in self.shifts:
+            return np.asarray(data)
+        if self.sparse and data.size > LARGE:
+            return CentredRows(data.T, self.shifts[agent].mean, self.shifts[agent].scale)
+        return self.shifts[agent](data)
+
+    def _load_sparse(self, rows: Any, agent: int, name: str) -> CentredRows:
+        if not self.sparse:
+            raise ProblemError(f"{name} must be dense; found a sparse matrix; give its toarray()")
+        if rows.shape[1] != self.rows:
+            raise ProblemError(
+                f"{name} must have {self.rows} features like everyone's; found {rows.shape[1]}"
+            )
+        if check_values(rows, name):
+            raise ProblemError(f"{name} must be finite; found NaN; remove the sample or fill the gap")
+        shift = self.shifts.get(agent)
+        return (
+            CentredRows(rows, np.zeros(self.rows))
+            if shift is None
+            else CentredRows(rows, shift.mean, shift.scale)
+        )
 
     def describe(self) -> str:
-        """Who holds how much, in a few words."""
-        held = [source.shape[1] for source in self.sources if isinstance(source, Columns)]
-        samples = f"{sum(held)} samples" if len(held) == len(self) else "samples"
+        """Numbers of agents, samples and features, in words."""
+        sizes = [source.shape[1] for source in self.sources if isinstance(source, Columns)]
+        samples = f"{sum(sizes)} samples" if len(sizes) == len(self) else "samples"
         return f"{len(self)} agents hold {samples} of {self.rows} features"
 
     def _name(self, agent: int) -> str:
@@ -136,36 +185,49 @@ class Silos:
         return f"agent {agent}'s {self.what}" + (f" ({path})" if path else "")
 
     def _common_names(self) -> tuple[str, ...]:
-        """Names of the features, empty if there are none; refuse sources that differ in names or order."""
-        known = [
+        """Names of the features, or (); raises `ProblemError` if sources differ in names or order."""
+        headers = [
             (agent, names)
             for agent, source in enumerate(self.sources)
             if (names := _names_of(source)) is not None
         ]
-        for agent, names in known[1:]:
-            first, expected = known[0]
+        for agent, names in headers[1:]:
+            first, expected = headers[0]
             if names != expected:
                 raise ProblemError(
                     f"{self._name(agent)} must have the columns of {self._name(first)}, in the same order; "
                     f"found {compare_names(names, expected)}; write the same header everywhere, or "
                     f"set {'target-' if self.what == 'targets' else ''}columns = [...]"
                 )
-        return known[0][1] if known else ()
+        return headers[0][1] if headers else ()
 
     def _known_rows(self) -> int:
-        unread: ProblemError | None = None
+        failure: ProblemError | None = None
         for source in self.sources:
             try:
                 shape: tuple[int, ...] | None = getattr(source, "shape", None)
             except ProblemError as error:  # a file that only another agent's machine has
-                unread = unread or error
+                failure = failure or error
             else:
                 if shape is not None:
                     return shape[0]
-        raise unread or ProblemError(
+        raise failure or ProblemError(
             f"the number of rows of the {self.what} must be known before an agent is hosted; found callables "
             "without a shape; pass it to the problem (n, and p for targets)"
         )
+
+
+def _as_source(source: Any) -> Any:
+    if callable(source):
+        return source
+    return (
+        TableSource(as_rows(source), ()) if issparse(source) else Columns(np.asanyarray(source), slice(None))
+    )
+
+
+def as_rows(matrix: Any) -> Any:
+    """The samples of a sparse matrix ``(n, m)``, in rows."""
+    return csr_array(matrix.T)
 
 
 def _names_of(source: object) -> tuple[str, ...] | None:
@@ -173,7 +235,7 @@ def _names_of(source: object) -> tuple[str, ...] | None:
 
 
 def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
-    """The first difference between two headers, in a few words."""
+    """The first difference between two headers, in words."""
     if not names or not expected:
         return "no header" if expected else "a header here and none there"
     place = next(
@@ -186,10 +248,10 @@ def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
     return f"'{names[place]}' instead of '{expected[place]}' as column {place} ({here} instead of {there})"
 
 
-def deal(
-    data: NDArray[Any], agents: Agents, what: str = "data", names: tuple[str, ...] | None = None
+def split_columns(
+    data: NDArray[Any], agents: Partition, what: str = "data", names: tuple[str, ...] | None = None
 ) -> list[Source]:
-    """The columns of ``data`` ``(n, m)`` dealt out to the agents, without copying any.
+    """Divide the columns of ``data`` ``(n, m)`` over agents, without a copy.
 
     Parameters
     ----------
@@ -210,7 +272,7 @@ def deal(
     if not parts:
         raise ProblemError(f"a problem needs at least one agent; found agents = {agents}; ask for 1 or more")
     if isinstance(agents, int | np.integer):
-        sizes = [m // len(parts) + (i < m % len(parts)) for i in range(len(parts))]
+        sizes = _equal_sizes(m, len(parts))
     elif all(np.ndim(part) == 0 for part in parts):
         sizes = _sizes(parts, m)
     else:
@@ -219,8 +281,24 @@ def deal(
     return [Columns(data, slice(end - size, end), names) for size, end in zip(sizes, ends, strict=True)]
 
 
+def split_rows(table: Any, agents: int) -> list[Any]:
+    """Split the rows of an array, sparse matrix or series into equal parts in order, as `split_columns`."""
+    ends = itertools.accumulate(_equal_sizes(table.shape[0], agents), initial=0)
+    return [rows_between(table, start, end) for start, end in itertools.pairwise(ends)]
+
+
+def remote_source() -> Any:
+    """Source of the data of an agent that lives in another process; raises ProblemError."""
+    raise ProblemError("these data are another agent's")
+
+
+def _equal_sizes(m: int, agents: int) -> list[int]:
+    """Sizes of equal parts, the first ones longer by one; agents beyond the last sample hold none."""
+    return [m // agents + (i < m % agents) for i in range(agents)]
+
+
 def _sizes(parts: Sequence[Any], m: int) -> list[int]:
-    """Sizes of silos that add up to m samples."""
+    """``parts`` as ints; raises `ProblemError` unless they are nonnegative with sum m."""
     try:
         sizes = [operator.index(size) for size in parts]
     except TypeError:
@@ -234,7 +312,7 @@ def _sizes(parts: Sequence[Any], m: int) -> list[int]:
 
 
 def _partition(parts: Sequence[ArrayLike], m: int) -> list[NDArray[np.intp]]:
-    """Index arrays that hold each of m samples exactly once."""
+    """``parts`` as index arrays; raises `ProblemError` unless they hold each of m samples exactly once."""
     indices = [np.asarray(part) for part in parts]
     for agent, part in enumerate(indices):
         if part.ndim != 1 or (part.size and part.dtype.kind not in "iu"):
@@ -248,11 +326,11 @@ def _partition(parts: Sequence[ArrayLike], m: int) -> list[NDArray[np.intp]]:
                 f"{part.max()}; correct the indices"
             )
     whole = [part.astype(np.intp) for part in indices]
-    held = np.bincount(np.concatenate(whole), minlength=m)
-    if (held != 1).any():
-        sample = int(np.flatnonzero(held != 1)[0])
+    counts = np.bincount(np.concatenate(whole), minlength=m)
+    if (counts != 1).any():
+        sample = int(np.flatnonzero(counts != 1)[0])
         raise ProblemError(
             f"a partition gives each of the {m} samples to one agent; found sample {sample} with "
-            f"{held[sample]} agents; correct the indices"
+            f"{counts[sample]} agents; correct the indices"
         )
     return whole

@@ -1,0 +1,140 @@
+"""One table of a party: from an array, sparse matrix, data frame or file to rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, load_npz
+
+from destiny.errors import ProblemError
+from destiny.problems.data import parquet
+from destiny.problems.data.csv import load_csv, read_fields, read_head
+from destiny.problems.data.csv_layout import Csv, shorten
+from destiny.problems.data.files import is_csv, load
+from destiny.problems.data.table_checks import column_names, not_numbers, require_numbers
+
+
+class Opened(NamedTuple):
+    """Rows of numbers with the names of their columns and, if asked for, their labels."""
+
+    rows: Any
+    names: list[Any] | None = None
+    labels: NDArray[Any] | None = None
+
+
+def open_table(
+    source: Any, columns: Sequence[str] | None = None, labels: str | None = None, csv: Csv | None = None
+) -> Opened:
+    """Return a table as rows of real numbers: an array, a memory map or a CSR matrix.
+
+    ``columns`` chooses columns by their names, ``labels`` names one that is taken out. Raises ProblemError.
+    """
+    if isinstance(source, str | Path):
+        return _open_file(Path(source), columns, labels, csv)
+    require_numbers(source)
+    names = column_names(source)
+    if names is not None:
+        return _open_frame(source, names, columns, labels)
+    _refuse_names(columns, labels, f"a {type(source).__name__}")
+    return Opened(check_rows(_as_rows(source)))
+
+
+def check_rows(rows: Any) -> Any:
+    """Return rows that are a table of real numbers; raise ProblemError for anything else."""
+    if len(rows.shape) != 2:
+        raise ProblemError(f"a table must have rows and columns; found {len(rows.shape)} dimensions")
+    if rows.dtype.kind not in "biuf":
+        raise not_numbers(rows) or ProblemError(f"a table must have real numbers; found {rows.dtype}")
+    if rows.shape[1] == 0:
+        raise ProblemError("a table must have columns; found none")
+    return rows
+
+
+def _as_rows(source: Any) -> Any:
+    if issparse(source):
+        return _as_csr(source)
+    if isinstance(source, np.ndarray):
+        return source if isinstance(source, np.memmap) else np.asarray(source)
+    try:
+        return np.asarray(source)
+    except ValueError as error:
+        raise not_numbers(source) or ProblemError(f"a table must have numbers: {error}") from error
+
+
+def _as_csr(matrix: Any) -> Any:
+    """Return a sparse matrix in the format in which rows are taken quickly, without a copy if it has it."""
+    return csr_array(matrix)
+
+
+def _refuse_names(columns: Sequence[str] | None, labels: str | None, found: str) -> None:
+    for key, value in (("columns", columns), ("labels", labels)):
+        if value is not None:
+            raise ProblemError(f"{key} needs a table with named columns; found {found}: leave {key} out")
+
+
+def _open_frame(frame: Any, names: list[Any], columns: Sequence[str] | None, labels: str | None) -> Opened:
+    kept = _choose(names, columns, labels)
+    values = None if labels is None else np.asarray(frame[labels])
+    if kept != names:
+        frame = frame[kept]
+    dtypes = list(frame.dtypes)
+    if dtypes and all(str(dtype).startswith("Sparse[") for dtype in dtypes):
+        return Opened(check_rows(_as_csr(frame.sparse.to_coo())), kept, values)
+    rows = np.asarray(frame)
+    if rows.dtype.kind == "O":  # numbers with pandas.NA, or no numbers
+        wrong = not_numbers(frame.dropna() if hasattr(frame, "dropna") else frame)
+        if wrong is not None:
+            raise wrong
+        rows = np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    return Opened(check_rows(rows), kept, values)
+
+
+def _choose(names: list[Any], columns: Sequence[str] | None, labels: str | None) -> list[Any]:
+    """Return the names of the columns to keep; raise ProblemError for one that is not there."""
+    for name in [*(columns or []), *([] if labels is None else [labels])]:
+        if names.count(name) != 1:
+            near = get_close_matches(str(name), list(map(str, names)), 1)
+            found = f"{names.count(name)} of them" if name in names else near[0] if near else shorten(names)
+            raise ProblemError(f"a table must have one column {name!r}; found {found}")
+    return [name for name in names if name != labels] if columns is None else list(columns)
+
+
+def _open_file(file: Path, columns: Sequence[str] | None, labels: str | None, csv: Csv | None) -> Opened:
+    if not file.is_file():
+        raise ProblemError(f"{file} must be a file; found none; check the path")
+    if is_csv(file):
+        return _open_csv(file, columns, labels, csv or Csv())
+    if file.suffix.lower() == ".parquet":
+        kept = _choose(parquet.column_names_of(file), columns, labels)
+        values = None if labels is None else parquet.read_values(file, labels)
+        return Opened(check_rows(parquet.read_parquet(file, kept)), kept, values)
+    _refuse_names(columns, labels, f"{file.name} without names")
+    if file.suffix.lower() == ".npz" and _is_sparse(file):
+        return Opened(check_rows(_as_csr(load_npz(file))))
+    return Opened(check_rows(load(file, "rows").T))
+
+
+def _is_sparse(file: Path) -> bool:
+    """Return whether an archive has been written by `scipy.sparse.save_npz`."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            return {"format", "shape", "data"} <= set(archive.files)
+    except Exception:  # a damaged file: `load` says so
+        return False
+
+
+def _open_csv(file: Path, columns: Sequence[str] | None, labels: str | None, layout: Csv) -> Opened:
+    if columns is not None:
+        layout = replace(layout, columns=tuple(columns))
+    if labels is not None and layout.columns is None:
+        names = read_head(file, layout, "rows").names
+        layout = replace(layout, columns=tuple(_choose(list(names), None, labels)))
+    values = None if labels is None else np.array(read_fields(file, layout, labels))
+    names = read_head(file, layout, "rows").names
+    return Opened(check_rows(load_csv(file, layout, "rows")), list(names) or None, values)

@@ -1,0 +1,128 @@
+"""One entry per party, with rows that can be chosen over all parties; values that belong to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.errors import ProblemError
+from destiny.problems.data.csv_layout import is_number, shorten
+
+
+class PerParty(Sequence[Any]):
+    """A sequence with one entry per party, and a number of rows in each.
+
+    ``x[0]`` and ``x["name"]`` are the entry of a party. An array of numbers chooses rows, counted over all
+    parties in their order, as scikit-learn's splitters do; the result has the chosen rows of every party.
+    """
+
+    parts: tuple[Any, ...]
+    parties: tuple[str, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of rows of each party."""
+        return tuple(int(part.shape[0]) for part in self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.parts)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.parties:
+                raise ProblemError(f"a party must be one of {shorten(self.parties)}; found {key!r}")
+            return self.parts[self.parties.index(key)]
+        if isinstance(key, int | np.integer):
+            return self.parts[int(key)]
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:  # as scikit-learn asks for rows
+            key = key[0]
+        if isinstance(key, slice | tuple):
+            raise ProblemError("silos are chosen by number or name, rows by an array of numbers")
+        return self.take_rows(np.asarray(key))
+
+    def take_rows(self, rows: NDArray[Any]) -> Self:
+        """Return the chosen rows of every party, in the order given."""
+        raise NotImplementedError
+
+    def _rows_by_party(self, rows: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return the numbers, within each party, of rows counted over all parties."""
+        rows = row_numbers(rows, sum(self.sizes))
+        ends = np.cumsum(self.sizes)
+        owner = np.searchsorted(ends, rows, side="right")
+        return [rows[owner == k] - (ends[k] - size) for k, size in enumerate(self.sizes)]
+
+
+class SiloValues(PerParty):
+    """Values that belong to the rows of silos: labels, weights, predictions; one array per party.
+
+    ``numpy.asarray`` gives those of all parties, in their order.
+
+    Attributes
+    ----------
+    parties : tuple of str
+    sizes : tuple of int
+        Number of values of each party.
+    shape : tuple of int
+        Of the values of all parties together.
+    """
+
+    def __init__(self, parts: Sequence[Any], parties: Sequence[str]) -> None:
+        self.parts = tuple(np.asarray(part) for part in parts)
+        self.parties = tuple(parties)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(self.sizes), *self.parts[0].shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """1, or 2 if every row has several values."""
+        return len(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        values = np.concatenate([part for part in self.parts if len(part)] or [self.parts[0]])
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def take_rows(self, rows: NDArray[Any]) -> SiloValues:
+        """Return the values of the chosen rows."""
+        chosen = self._rows_by_party(rows)
+        return SiloValues([part[its] for part, its in zip(self.parts, chosen, strict=True)], self.parties)
+
+    def __repr__(self) -> str:
+        return f"SiloValues({sum(self.sizes)} values of {len(self)} parties)"
+
+
+def row_numbers(rows: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the numbers of chosen rows; raise ProblemError unless there are such rows."""
+    if rows.dtype.kind == "b" and rows.shape == (count,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ProblemError(
+            f"rows are chosen by a list of their numbers; found {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.size and not 0 <= rows.min() <= rows.max() < count:
+        raise ProblemError(f"rows are numbered 0 to {count - 1}; found {rows.min()} to {rows.max()}")
+    return rows.astype(np.intp)
+
+
+def as_labels(parts: Sequence[Any], parties: Sequence[str]) -> SiloValues:
+    """Return the labels of all parties; texts that are all numbers become numbers, at all parties or none."""
+    for party, part in zip(parties, parts, strict=True):
+        gaps = [k for k, label in enumerate(part) if label is None or label != label or label == ""]
+        if gaps:
+            raise ProblemError(
+                f"{party}: every row must have a label; found none in row {gaps[0]}: leave the row out"
+            )
+    if all(part.dtype.kind == "U" for part in parts) and all(
+        is_number(label) for part in parts for label in part
+    ):
+        parts = [part.astype(np.float64) for part in parts]
+        if all((part == np.round(part)).all() for part in parts):
+            parts = [part.astype(np.int64) for part in parts]
+    return SiloValues(parts, parties)

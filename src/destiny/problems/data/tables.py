@@ -1,0 +1,305 @@
+"""Silos: the tables of several parties, opened and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from destiny.errors import DestinyError, ProblemError
+from destiny.notebook import heading, page, table
+from destiny.problems.data.csv_layout import Csv, shorten
+from destiny.problems.data.open_table import Opened, open_table
+from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, row_numbers
+from destiny.problems.data.rows import MappedRows, check_values
+from destiny.problems.data.table_checks import require_same_columns
+
+
+class Silos(PerParty):
+    """The tables of several parties, which all estimators, transformers and problems take.
+
+    Every table is opened and checked when the object is made, and never again. Rows are samples; columns are
+    the same, in the same order, at all parties.
+
+    Parameters
+    ----------
+    tables : sequence, or mapping from names of parties
+        One table per party: a 2-D array, memory map, sparse matrix, data frame, or the name of a ``.csv``,
+        ``.parquet``, ``.npy``, ``.npz`` or ``.mat`` file. A ``.npy`` file is mapped into memory and read some
+        rows at a time.
+    parties : sequence of str, optional
+        Names of the parties; by default the keys of a mapping, the names of the files or "silo 0", ....
+    columns : sequence of str, optional
+        Names of the columns to take, in this order, for data frames and files with names that have others or
+        another order.
+    labels : str, optional
+        Name of a column that is not a feature: numbers or text, kept in the attribute ``labels``.
+    csv : Csv, optional
+        Layout of ``.csv`` files: ``destiny.problems.data.Csv(sep=";", decimal=",", gaps=True)``.
+    split : {"rows", "columns"}
+        What differs between parties. "columns": parties have different columns of the same rows, in the
+        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Names of the parties.
+    columns : tuple of str
+        Names of the columns; empty if no table has names.
+    sizes : tuple of int
+        Number of rows of each party.
+    shape : (int, int)
+        Numbers of rows and columns, of all parties together.
+    labels : SiloValues or None
+        The labels of the rows.
+    gaps : bool
+        Whether entries are missing (NaN).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> silos = Silos({"north": np.ones((30, 4)), "south": np.zeros((20, 4))})
+    >>> silos.shape, silos.sizes, silos["south"].shape
+    ((50, 4), (30, 20), (20, 4))
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Any] | Mapping[str, Any],
+        *,
+        parties: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        labels: str | None = None,
+        csv: Csv | None = None,
+        split: Literal["rows", "columns"] = "rows",
+    ) -> None:
+        if split not in ("rows", "columns"):
+            raise ProblemError(f'split must be "rows" or "columns"; found {split!r}')
+        if split == "columns" and (columns is not None or labels is not None):
+            raise ProblemError('columns and labels need split="rows": parties have different columns here')
+        self.split = split
+        self.parties = _name_parties(tables, parties)
+        sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
+        opened = [
+            self._for_party(k, partial(open_table, source, columns, labels, csv))
+            for k, source in enumerate(sources)
+        ]
+        self.parts = tuple(one.rows for one in opened)
+        gaps = [
+            self._for_party(k, partial(check_values, part, "a table")) for k, part in enumerate(self.parts)
+        ]
+        self.gaps = any(gaps)
+        self.columns = self._check_columns(opened)
+        if split == "columns":
+            self._check_row_labels(sources)
+        self.labels = None if labels is None else as_labels([one.labels for one in opened], self.parties)
+
+    @classmethod
+    def from_parts(
+        cls,
+        parts: Sequence[Any],
+        parties: Sequence[str],
+        columns: Sequence[str] = (),
+        labels: SiloValues | None = None,
+        split: Literal["rows", "columns"] = "rows",
+        gaps: bool = False,
+    ) -> Silos:
+        """Return silos of tables that have been checked already."""
+        made = cls.__new__(cls)
+        made.parts, made.parties, made.columns = tuple(parts), tuple(parties), tuple(columns)
+        made.labels, made.split, made.gaps = labels, split, gaps
+        return made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        if self.split == "columns":
+            return self.sizes[0], sum(part.shape[1] for part in self.parts)
+        return sum(self.sizes), int(self.parts[0].shape[1])
+
+    @property
+    def ndim(self) -> int:
+        """2."""
+        return 2
+
+    def per_row(self, values: Sequence[Any]) -> SiloValues:
+        """Return labels or weights, one array per party, as values of these rows.
+
+        Raises ProblemError unless there is one for each row.
+        """
+        if len(values) != len(self):
+            raise ProblemError(
+                f"values must be those of each of the {len(self)} parties; found {len(values)}"
+            )
+        made = SiloValues(values, self.parties)
+        for party, found, size in zip(self.parties, made.sizes, self.sizes, strict=True):
+            if found != size:
+                raise ProblemError(
+                    f"{party}: there must be a value for each of the {size} rows; found {found}"
+                )
+        return made
+
+    def take_rows(self, rows: NDArray[Any]) -> Silos:
+        """Return the chosen rows of every party; those of files are read into memory."""
+        if self.split == "columns":
+            chosen = [row_numbers(rows, self.sizes[0])] * len(self)
+        else:
+            chosen = self._rows_by_party(rows)
+        parts = [_as_plain(part[its]) for part, its in zip(self.parts, chosen, strict=True)]
+        labels = None if self.labels is None else self.labels.take_rows(rows)
+        return Silos.from_parts(parts, self.parties, self.columns, labels, self.split, self.gaps)
+
+    def sources(self, gaps: bool = False) -> list[Any]:
+        """Return the tables as problems take them, samples in columns; refuse missing entries if need be."""
+        if self.gaps and not gaps:
+            raise ProblemError("silos must be finite; found missing entries (NaN): fill or remove them first")
+        if self.split != "rows":
+            raise ProblemError('problems take silos with the same columns; found split="columns"')
+        return [TableSource(part, self.columns) for part in self.parts]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise ProblemError(
+            "silos are several tables and stay so: take estimators of destiny.estimators, or give each table "
+            "by itself; numpy.concatenate(list(silos)) would pool the rows of all parties"
+        )
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        names = f" ({shorten(self.columns)})" if self.columns else ""
+        return f"Silos({len(self)} parties, {rows} rows, {columns} columns{names})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [party, f"{part.shape[0]:,}", f"{part.shape[1]:,}", _kind(part)]
+            for party, part in zip(self.parties, self.parts, strict=True)
+        ]
+        header = ["party", "rows", "columns", "kept as"]
+        names = f"columns: {shorten(self.columns, 12)}" if self.columns else "columns have no names"
+        return page(heading(repr(self)), table(rows, header, numbers=True), f"<div>{escape(names)}</div>")
+
+    def _for_party(self, k: int, check: Any) -> Any:
+        """Return ``check()``; raise its errors naming the party."""
+        try:
+            return check()
+        except DestinyError as error:
+            if f"{self.parties[k]} must" not in str(error):  # of files the name is there already
+                error.args = (f"{self.parties[k]}: {error}",)
+            raise
+
+    def _check_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+        """Return the names of the columns; raise ProblemError unless they fit together."""
+        if self.split == "columns":
+            return self._check_split_columns(opened)
+        named = next((k for k, one in enumerate(opened) if one.names is not None), 0)
+        width = opened[0].rows.shape[1]
+        for k, one in enumerate(opened):
+            self._for_party(k, partial(_require_different, one.names))
+            where = f"{self.parties[named]} (columns=[...] chooses them by name)"
+            self._for_party(k, partial(require_same_columns, one.names, opened[named].names, where))
+            if one.rows.shape[1] != width:
+                raise ProblemError(
+                    f"{self.parties[k]}: a table must have the {width} columns of {self.parties[0]}; found "
+                    f"{one.rows.shape[1]}"
+                )
+        return _texts(opened[named].names)
+
+    def _check_split_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+        rows = opened[0].rows.shape[0]
+        for party, one in zip(self.parties, opened, strict=True):
+            if one.rows.shape[0] != rows:
+                raise ProblemError(
+                    f"{party}: parties must have the same rows, in the same order; found "
+                    f"{one.rows.shape[0]} rows and {rows} at {self.parties[0]}"
+                )
+        names = [_texts(one.names) for one in opened]
+        if not all(names):
+            return ()
+        joined = [name for some in names for name in some]
+        twice = next((name for name in joined if joined.count(name) > 1), None)
+        if twice is not None:
+            raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
+        return tuple(joined)
+
+    def _check_row_labels(self, frames: Sequence[Any]) -> None:
+        """Raise ProblemError for data frames whose row labels say that rows are not in the same order."""
+        labels = [(k, list(one.index)) for k, one in enumerate(frames) if hasattr(one, "iloc")]
+        for k, its in labels[1:]:
+            if its != labels[0][1]:
+                raise ProblemError(
+                    f"{self.parties[k]}: parties must have the same rows, in the same order; found other row "
+                    f"labels than at {self.parties[labels[0][0]]}: sort the rows, or reset_index(drop=True)"
+                )
+
+
+class TableSource:
+    """The rows of one party as problems take them: samples in columns, with names of features."""
+
+    def __init__(self, rows: Any, names: tuple[str, ...]) -> None:
+        self.rows, self.names = rows, names
+        self.shape = rows.shape[::-1]
+
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None without names."""
+        return self.names or None
+
+    def __call__(self) -> Any:
+        """The samples ``(n, m_i)``."""
+        return _as_plain(self.rows).T
+
+
+def _as_plain(rows: Any) -> Any:
+    """Return rows without a class of their own, those computed on the way as an array."""
+    if isinstance(rows, MappedRows):
+        return rows[:]
+    return rows if not isinstance(rows, np.ndarray) or isinstance(rows, np.memmap) else np.asarray(rows)
+
+
+def _name_parties(tables: Any, parties: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the parties; raise ProblemError if they or the tables cannot be used."""
+    if isinstance(tables, str | Path) or not isinstance(tables, Sequence | Mapping):
+        raise ProblemError(
+            f"silos are a list of tables, or a dict of them by party; found {type(tables).__name__}"
+        )
+    if not len(tables):
+        raise ProblemError("silos need at least one table; found none")
+    if parties is not None:
+        names = tuple(map(str, parties))
+        if len(names) != len(tables):
+            raise ProblemError(
+                f"parties must name each of the {len(tables)} tables; found {len(names)} names"
+            )
+    elif isinstance(tables, Mapping):
+        names = tuple(map(str, tables))
+    else:
+        names = tuple(
+            Path(one).name if isinstance(one, str | Path) else f"silo {k}" for k, one in enumerate(tables)
+        )
+        if len(set(names)) < len(names):  # files of the same name in different folders
+            names = tuple(map(str, tables))
+    if len(set(names)) < len(names):
+        raise ProblemError(f"parties must have different names; found {shorten(names)}; give parties")
+    return names
+
+
+def _require_different(names: Sequence[Any] | None) -> None:
+    twice = next((name for name in names or () if list(names or ()).count(name) > 1), None)
+    if twice is not None:
+        raise ProblemError(
+            f"columns must have different names; found {twice!r} twice: rename or leave one out"
+        )
+
+
+def _texts(names: Sequence[Any] | None) -> tuple[str, ...]:
+    """Return names that are all texts, as scikit-learn keeps them; otherwise none."""
+    return tuple(names) if names and all(isinstance(name, str) for name in names) else ()
+
+
+def _kind(part: Any) -> str:
+    if isinstance(part, np.memmap | MappedRows):
+        return f"file, {part.dtype}"
+    return f"{'sparse' if isinstance(part, csr_array) else 'array'}, {part.dtype}"
