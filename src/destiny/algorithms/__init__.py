@@ -7,8 +7,11 @@ from destiny.algorithms.adsa import ADSA
 from destiny.algorithms.atc import ATC
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.tracking import TrackingState
+from destiny.algorithms.cdadt import CDADT
 from destiny.algorithms.deepca import DeEPCA
 from destiny.algorithms.destiny import Destiny
+from destiny.algorithms.destiny_async import DestinyAsync
+from destiny.algorithms.destiny_prox import DestinyProx
 from destiny.algorithms.dgd import DGD
 from destiny.algorithms.diging import DIGing
 from destiny.algorithms.dprgd import DPRGD
@@ -21,20 +24,28 @@ from destiny.algorithms.dsa import DSA
 from destiny.algorithms.exact_diffusion import ExactDiffusion
 from destiny.algorithms.expen import ExPen
 from destiny.algorithms.extra import Extra
+from destiny.algorithms.faps import FAPS
 from destiny.algorithms.fast_pca import FastPCA
 from destiny.algorithms.landing import Landing
 from destiny.algorithms.momentum import DestinyMomentum
+from destiny.algorithms.newton import DestinyNewton
 from destiny.algorithms.pcal import PCAL
 from destiny.algorithms.pencf import PenCF
 from destiny.algorithms.pg_extra import PGExtra
 from destiny.algorithms.plam import PLAM
 from destiny.algorithms.pymanopt import Pymanopt
 from destiny.algorithms.rf_extra import RFExtra
+from destiny.algorithms.slpg import SLPG
+from destiny.algorithms.thanos import Thanos
 from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
     Destiny,
     DestinyMomentum,
+    DestinyNewton,
+    DestinyProx,
+    CDADT,
+    Thanos,
     DIGing,
     ATC,
     DRFGT,
@@ -52,6 +63,7 @@ METHODS: tuple[type[Any], ...] = (
     ADSA,
     FastPCA,
     DeEPCA,
+    FAPS,
     ADMMPCA,
     PLAM,
     PCAL,
@@ -59,17 +71,27 @@ METHODS: tuple[type[Any], ...] = (
     ExPen,
     Landing,
     WenYin,
+    SLPG,
     Pymanopt,
 )
-"""Every method; one more name here makes it a ``kind`` in experiment files, tests it and documents it."""
+"""Every method. Adding one makes it a ``kind`` in experiment files and adds it to tests and docs."""
+
+ASYNCHRONOUS: tuple[type[Any], ...] = (DestinyAsync,)
+"""Methods whose agents do not wait for each other (`destiny.protocols.AsyncAlgorithm`)."""
 
 KINDS: dict[str, type[Any]] = {method.kind: method for method in METHODS}
-"""The same by the name they have in experiment files."""
+"""Methods by their names in experiment files."""
+
+ASYNC_KINDS: dict[str, type[Any]] = {method.kind: method for method in ASYNCHRONOUS}
+"""Asynchronous methods by their names."""
 
 __all__ = [
     "ADMMPCA",
     "ADSA",
+    "ASYNCHRONOUS",
+    "ASYNC_KINDS",
     "ATC",
+    "CDADT",
     "DGD",
     "DPRGD",
     "DPRGT",
@@ -78,15 +100,20 @@ __all__ = [
     "DRGTA",
     "DRSGD",
     "DSA",
+    "FAPS",
     "KINDS",
     "METHODS",
     "PCAL",
     "PLAM",
+    "SLPG",
     "About",
     "DIGing",
     "DeEPCA",
     "Destiny",
+    "DestinyAsync",
     "DestinyMomentum",
+    "DestinyNewton",
+    "DestinyProx",
     "ExPen",
     "ExactDiffusion",
     "Extra",
@@ -96,6 +123,7 @@ __all__ = [
     "PenCF",
     "Pymanopt",
     "RFExtra",
+    "Thanos",
     "TrackingState",
     "WenYin",
 ]

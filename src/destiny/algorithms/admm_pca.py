@@ -8,13 +8,15 @@ from typing import Literal
 import numpy as np
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.opening import check_gossip, learn
+from destiny.algorithms.blocks.opening import check_gossip, opening_rounds
 from destiny.algorithms.blocks.step_sizes import Lipschitz
-from destiny.errors import SettingsError, is_number
+from destiny.errors import SettingsError
 from destiny.geometry.stiefel import identity, polar, transpose
-from destiny.protocols import Agents, Array
+from destiny.protocols import Agents, AlgorithmBase, Array
+from destiny.validation import is_number
 
-RULE = Lipschitz()  # has the largest curvature L and lambda learnt
+RULE = Lipschitz()  # a rule for which the opening rounds estimate L and lambda
+FACTOR = 0.15  # on Figure 3 a quarter of it loses consensus at lambda 0.63 and 0.90, half of it at 0.47
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,15 @@ class ADMMState:
     """Every array has the hosted agents on axis 0; mean(M) = 0 at every step."""
 
     X: Array
-    """Orthonormal basis of U's columns: the answer so far."""
+    """Polar factor of U."""
     U: Array
     M: Array
-    """Disagreements with the neighbours, added up: rho M are the multipliers."""
+    """Sum of U - W U over the steps: rho M are the multipliers."""
     rho: Array
 
 
 @dataclass(frozen=True)
-class ADMMPCA:
+class ADMMPCA(AlgorithmBase):
     """ADMM on min sum_i 1/2 ||A_i - U_i Z_i^T||^2 subject to U_i = U_j, the Z_i eliminated.
 
     M+ = M + U - W U,   U+ = (C U Q + rho (U + W U - M+)) (Q U^T C U Q + 2 rho I)^-1,   Q = (U^T U)^-1.
@@ -41,19 +43,25 @@ class ADMMPCA:
     Parameters
     ----------
     rho : "auto" or a number
-        Weight of the agreement; "auto" is max(1, 0.15 / (1 - lambda)^2) L, learnt at the start. All agents
-        need the same: they send it along and even it out.
+        Weight of the constraint; "auto" is max(1, 0.15 / (1 - lambda)^2) L, estimated in the opening rounds.
+        As all agents need the same rho, an estimated one is mixed in every round.
     gossip : int
-        Rounds at the start for that.
+        Opening rounds; none if ``rho`` is a number.
     """
 
     rho: float | Literal["auto"] = "auto"
     gossip: int = 20
     kind = "admm-pca"
     about = About(
-        "ADMM-PCA", "Schizas & Aduroja, IEEE TSP 2015", sends=1, needs="symmetric W, fixed network",
-        numbers_auto=1, problem="pca", reconstruction=True,
-    )  # fmt: skip
+        "ADMM-PCA",
+        "Schizas & Aduroja, IEEE TSP 2015",
+        sends=1,
+        needs="symmetric W, fixed network",
+        numbers_auto=1,
+        problem="pca",
+        reconstruction=True,
+        semidefinite=True,
+    )
 
     def __post_init__(self) -> None:
         if self.rho != "auto" and not (is_number(self.rho) and self.rho > 0):
@@ -62,23 +70,21 @@ class ADMMPCA:
 
     @property
     def opening(self) -> int:
-        """Rounds before the first step."""
+        """Number of rounds before the first step."""
         return self.gossip if self.rho == "auto" else 0
 
     def init(self, X: Array, agents: Agents) -> ADMMState:
-        """No multipliers yet."""
+        """U = X, M = 0, and rho as given or estimated."""
         if self.rho == "auto":
             slope = agents.gradient(X)
-            known = learn(agents, X, slope, slope, RULE, self.opening, None, agents.gradient)
-            # On the paper's Figure 3 a quarter of this loses the agents at lambda 0.63 and 0.90, half of it
-            # at 0.47.
-            rho = np.maximum(1.0, 0.15 / (1 - known.lambda_) ** 2) * known.curvature
+            estimates = opening_rounds(agents, X, slope, slope, RULE, self.opening, None, agents.gradient)
+            rho = np.maximum(1.0, FACTOR / (1 - estimates.lambda_) ** 2) * estimates.curvature
         else:
             rho = np.full((len(X), 1, 1), self.rho)
         return ADMMState(X, X, np.zeros_like(X), rho)
 
     def step(self, s: ADMMState, agents: Agents) -> ADMMState:
-        """One round."""
+        """The recursion of the class docstring, in one round."""
         WU, rho = agents.mix(s.U, s.rho) if self.rho == "auto" else (*agents.mix(s.U), s.rho)
         M = s.M + s.U - WU
         Q = np.linalg.inv(transpose(s.U) @ s.U)

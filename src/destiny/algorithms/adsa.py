@@ -22,6 +22,12 @@ class ADSA(Extra):
     directions = ("sanger",)
     kind = "adsa"
     about = About(
-        "ADSA", "Gang, Raja & Bajwa, ICASSP 2019, as described by Wang & Liu 2022", sends=1, numbers_auto=1,
-        needs=Extra.about.needs, problem="pca", axes=True, reconstruction=True,
-    )  # fmt: skip
+        "ADSA",
+        "Gang, Raja & Bajwa, ICASSP 2019, as described by Wang & Liu 2022",
+        sends=1,
+        numbers_auto=1,
+        needs=Extra.about.needs,
+        problem="pca",
+        axes=True,
+        reconstruction=True,
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.step_sizes import scalar
 from destiny.algorithms.blocks.tracking import Tracking, TrackingState
-from destiny.geometry.stiefel import deviation, norm
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents
 
 
@@ -22,11 +21,11 @@ class ATC(Tracking):
     about = About("ATC tracking", "Xu, Zhu, Soh & Xie 2015 (Aug-DGM); Di Lorenzo & Scutari 2016", 1, rounds=2)
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
-        """Two rounds, a matrix each."""
+        """The recursion of the class docstring, in two rounds."""
         V = s.X - s.pace.eta * s.D
         (X,) = agents.mix(V)
         E = deviation(X)
-        H = self.towards(X, E, s.beta, agents)
+        H = self.direction_at(X, E, s.beta, agents)
         dH = H - s.H
         (D,) = agents.mix(s.D + dH)
-        return self.arrive(s, X, E, D, H, dH, scalar(norm(V - X)))
+        return self.finish_step(s, X, E, D, H, dH, scalar(norm(V - X)))

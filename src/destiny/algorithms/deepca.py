@@ -21,7 +21,7 @@ class DeEPCAState:
     B: Array
     """C_i X_i, one step old."""
     start: Array
-    """Where the agents started, by which the signs of the columns are told; it should be the same for all."""
+    """The start, which fixes the signs of the columns; it should be the same for all agents."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,25 @@ class DeEPCA(Consensus):
     """
 
     kind = "deepca"
-    about = About("DeEPCA", "Ye & Zhang, JMLR 2021", sends=1, rounds="rounds", problem="pca", axes=True)
+    about = About(
+        "DeEPCA",
+        "Ye & Zhang, JMLR 2021",
+        sends=1,
+        rounds="rounds",
+        problem="pca",
+        axes=True,
+        semidefinite=True,
+    )
 
     def init(self, X: Array, agents: Agents) -> DeEPCAState:  # noqa: ARG002
-        """S and B start as zero; the paper starts both as X, which costs small data their digits."""
+        """S = B = 0. The paper starts both as X, to whose size data of small scale would be rounded."""
         return DeEPCAState(X, np.zeros_like(X), np.zeros_like(X), X)
 
     def step(self, s: DeEPCAState, agents: Agents) -> DeEPCAState:
-        """``rounds`` rounds."""
+        """The recursion of the class docstring, in ``rounds`` rounds."""
         B = -agents.gradient(s.X)
         (S,) = self.average(agents, s.S + B - s.B)
         Q, _ = np.linalg.qr(S)
-        # LAPACK's signs are not continuous: agents would flip columns against each other.
+        # LAPACK's signs are not continuous in S: without this, columns would change sign at some agents only.
         sign = np.where(np.sum(Q * s.start, axis=1, keepdims=True) < 0, -1.0, 1.0)
         return DeEPCAState(Q * sign, S, B, s.start)

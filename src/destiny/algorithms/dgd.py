@@ -7,9 +7,9 @@ from typing import Literal
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.scheme import Scheme
-from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, scalar
+from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule
 from destiny.errors import SettingsError
-from destiny.geometry.stiefel import deviation, norm
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents, Array
 
 
@@ -49,16 +49,16 @@ class DGD(Scheme):
             raise SettingsError(f"order must be adapt or combine; found {self.order!r}")
 
     def init(self, X: Array, agents: Agents) -> DGDState:
-        """The common start."""
+        """Run the opening rounds."""
         o = self.open(X, agents)
         return DGDState(X, o.H, o.beta, o.pace)
 
     def step(self, s: DGDState, agents: Agents) -> DGDState:
-        """One round."""
+        """The recursion of the class docstring, in one round."""
         push = s.pace.eta * s.H
         sent = s.X - push if self.order == "adapt" else s.X
         (mixed,) = agents.mix(sent)
         X = mixed if self.order == "adapt" else mixed - push
-        H = self.towards(X, deviation(X), s.beta, agents, s.pace.next)
+        H = self.direction_at(X, deviation(X), s.beta, agents, s.pace.next)
         move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(sent - mixed)), scalar(norm(H)))
         return DGDState(X, H, s.beta, self.step_size.update(s.pace, move))

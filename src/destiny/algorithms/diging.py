@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.scheme import heed
-from destiny.algorithms.blocks.step_sizes import Lipschitz, StepRule, scalar
+from destiny.algorithms.blocks.scheme import mix_with_curvature
+from destiny.algorithms.blocks.step_sizes import Lipschitz, StepRule
 from destiny.algorithms.blocks.tracking import Tracking, TrackingState
-from destiny.geometry.stiefel import deviation, norm
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents, Array
 
 
@@ -26,10 +26,10 @@ class DIGing(Tracking):
     about = About("DIGing", "Nedic, Olshevsky & Shi 2017; Qu & Li 2018", sends=2)
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
-        """One round."""
-        (WX, WD), pace = heed(agents.mix, self.step_size, s.pace, s.X, s.D)
+        """The recursion of the class docstring, in one round."""
+        (WX, WD), pace = mix_with_curvature(agents.mix, self.step_size, s.pace, s.X, s.D)
         X: Array = WX - pace.eta * s.D
         E = deviation(X)
-        H = self.towards(X, E, s.beta, agents)
+        H = self.direction_at(X, E, s.beta, agents)
         dH = H - s.H
-        return self.arrive(replace(s, pace=pace), X, E, WD + dH, H, dH, scalar(norm(s.X - WX)))
+        return self.finish_step(replace(s, pace=pace), X, E, WD + dH, H, dH, scalar(norm(s.X - WX)))

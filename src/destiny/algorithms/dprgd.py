@@ -13,7 +13,8 @@ from destiny.protocols import Array
 class DPRGD(DRSGD):
     """X+ = R(W^t X - eta grad f(X)), with diminishing steps by default.
 
-    Inexact in the same way as DRSGD, from which it differs by taking the neighbours' average itself.
+    Inexact in the same way as `DRSGD`, from which it differs in that it uses the neighbours' average itself
+    instead of its tangent part.
     """
 
     alpha: float = field(default=1.0, init=False)
@@ -23,5 +24,5 @@ class DPRGD(DRSGD):
     )
 
     def move(self, s: DescentState, WX: Array) -> Array:
-        """To the average, down, and back to the manifold."""
+        """X+ from the neighbours' average WX."""
         return self.retract(WX - s.pace.eta * s.H)

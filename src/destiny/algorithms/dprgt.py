@@ -23,5 +23,5 @@ class DPRGT(DRGTA):
     about = About("DPRGT", "Deng & Hu, arXiv 2304.08241", sends=2, numbers_auto=1, rounds="rounds")
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
-        """To the average, down, and back to the manifold."""
+        """X+ from the neighbours' average WX."""
         return self.retract(WX - s.pace.eta * tangent(s.X, s.D))

@@ -8,8 +8,8 @@ import numpy as np
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.riemannian import Riemannian
-from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule, scalar
-from destiny.geometry.stiefel import inner, norm, tangent
+from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule
+from destiny.geometry.stiefel import inner, norm, scalar, tangent
 from destiny.protocols import Agents, Array
 
 
@@ -38,17 +38,17 @@ class DRCGD(Riemannian):
     about = About("DRCGD", "Chen et al., ICLR 2024", 2, rounds="rounds", exact=False, reconstruction=True)
 
     def init(self, X: Array, agents: Agents) -> ConjugateState:
-        """Steepest descent first."""
+        """Run the opening rounds; P = -H."""
         H, _, pace = self.open(X, agents)
         return ConjugateState(X, H, -H, pace)
 
     def step(self, s: ConjugateState, agents: Agents) -> ConjugateState:
-        """``rounds`` rounds."""
+        """The recursion of the class docstring, in ``rounds`` rounds."""
         WX, WP = self.average(agents, s.X, s.P)
         X = self.retract(WX + s.pace.eta * s.P)
-        H = self.slope(X, agents)
+        H = self.riemannian_gradient(X, agents)
         new, old = scalar(inner(H, H)), scalar(inner(s.H, s.H))
         b = np.divide(np.minimum(new, old), old, out=np.zeros_like(old), where=old > 0)
         P = b * tangent(X, WP) - H
-        seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(P)))
-        return ConjugateState(X, H, P, self.step_size.update(s.pace, seen))
+        move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(P)))
+        return ConjugateState(X, H, P, self.step_size.update(s.pace, move))

@@ -9,9 +9,9 @@ import numpy as np
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.riemannian import Riemannian, check_alpha
-from destiny.algorithms.blocks.scheme import heed
-from destiny.algorithms.blocks.step_sizes import BB, Move, Pace, StepRule, scalar
-from destiny.geometry.stiefel import norm, tangent
+from destiny.algorithms.blocks.scheme import mix_with_curvature
+from destiny.algorithms.blocks.step_sizes import BB, Move, Pace, StepRule
+from destiny.geometry.stiefel import norm, scalar, tangent
 from destiny.protocols import Agents, Array
 
 
@@ -41,7 +41,7 @@ class DRGTA(Riemannian):
     alpha : float in (0, 1]
         Step of the consensus part.
     step_size : StepRule
-        By default `BB` with half its usual bound, and with an eye on the neighbours' curvature (`heed`).
+        By default `BB` with cap 0.5; the curvature estimates of neighbours are averaged as well.
     rounds, mixing, lambda_, retraction, gossip
         As in `Riemannian`.
     """
@@ -58,27 +58,31 @@ class DRGTA(Riemannian):
         check_alpha(self.alpha)
 
     def init(self, X: Array, agents: Agents) -> RiemannianState:
-        """The tracker starts as the (mixed) Riemannian gradient."""
+        """Run the opening rounds; D starts as the mixed Riemannian gradient."""
         H, D, pace = self.open(X, agents)
         return RiemannianState(X, D, H, pace, np.zeros_like(pace.eta), scalar(norm(D)))
 
     def step(self, s: RiemannianState, agents: Agents) -> RiemannianState:
-        """``rounds`` rounds."""
-        (WX, WD), pace = heed(partial(self.average, agents), self.step_size, s.pace, s.X, s.D)
+        """The recursion of the class docstring, in ``rounds`` rounds."""
+        (WX, WD), pace = mix_with_curvature(partial(self.average, agents), self.step_size, s.pace, s.X, s.D)
         X = self.move(s, WX)
-        H = self.slope(X, agents)
+        H = self.riemannian_gradient(X, agents)
         dH = H - s.H
         D = WD + dH
         disagreement = scalar(norm(WX - s.X))
-        seen = Move(X - s.X, D - s.D, dH, disagreement, scalar(norm(D)))
-        return RiemannianState(X, D, H, self.step_size.update(pace, seen), disagreement, s.scale)
+        move = Move(X - s.X, D - s.D, dH, disagreement, scalar(norm(D)))
+        return RiemannianState(X, D, H, self.step_size.update(pace, move), disagreement, s.scale)
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
-        """Along the manifold, towards the neighbours and down."""
+        """X+ from the neighbours' average WX."""
         # P_X(X) = 0 on the manifold, so P_X(W X) is P_X(W X - X).
         return self.retract(s.X + tangent(s.X, self.alpha * WX - s.pace.eta * s.D))
 
+    def tracked(self, s: RiemannianState) -> tuple[Array, Array]:
+        """The trackers D and the directions H."""
+        return s.D, s.H
+
     def residual(self, s: RiemannianState) -> Array:
-        """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
+        """The larger of ||P_X(D_i)|| relative to the start and the disagreement, ``(agents,)``."""
         tracker = norm(tangent(s.X, s.D)) / np.where(s.scale > 0, s.scale, 1.0)[:, 0, 0]
         return np.maximum(tracker, s.disagreement[:, 0, 0])

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.riemannian import Riemannian, check_alpha
-from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule, scalar
-from destiny.geometry.stiefel import norm, tangent
+from destiny.algorithms.blocks.step_sizes import Diminishing, Move, Pace, StepRule
+from destiny.geometry.stiefel import norm, scalar, tangent
 from destiny.protocols import Agents, Array
 
 
@@ -45,27 +45,31 @@ class DRSGD(Riemannian):
     alpha: float = 1.0
     kind = "drsgd"
     about = About(
-        "DRSGD", "Chen, Garcia, Hong & Shahrampour, ICML 2021", sends=1, rounds="rounds", exact=False,
+        "DRSGD",
+        "Chen, Garcia, Hong & Shahrampour, ICML 2021",
+        sends=1,
+        rounds="rounds",
+        exact=False,
         stochastic=True,
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_alpha(self.alpha)
 
     def init(self, X: Array, agents: Agents) -> DescentState:
-        """The common start."""
+        """Run the opening rounds."""
         H, _, pace = self.open(X, agents)
         return DescentState(X, H, pace)
 
     def step(self, s: DescentState, agents: Agents) -> DescentState:
-        """``rounds`` rounds."""
+        """The recursion of the class docstring, in ``rounds`` rounds."""
         (WX,) = self.average(agents, s.X)
         X = self.move(s, WX)
-        H = self.slope(X, agents, s.pace.next)
-        seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(H)))
-        return DescentState(X, H, self.step_size.update(s.pace, seen))
+        H = self.riemannian_gradient(X, agents, s.pace.next)
+        move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(WX - s.X)), scalar(norm(H)))
+        return DescentState(X, H, self.step_size.update(s.pace, move))
 
     def move(self, s: DescentState, WX: Array) -> Array:
-        """Along the manifold, towards the neighbours and down."""
+        """X+ from the neighbours' average WX."""
         return self.retract(s.X + self.alpha * tangent(s.X, WX) - s.pace.eta * s.H)

@@ -24,6 +24,10 @@ class DSA(DGD):
     directions = ("sanger",)
     kind = "dsa"
     about = About(
-        "DSA", "Gang, Raja & Bajwa, ICASSP 2019; Gang & Bajwa 2022", sends=1, exact=False,
-        problem="pca", axes=True,
-    )  # fmt: skip
+        "DSA",
+        "Gang, Raja & Bajwa, ICASSP 2019; Gang & Bajwa 2022",
+        sends=1,
+        exact=False,
+        problem="pca",
+        axes=True,
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.scheme import Scheme, even
-from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule, scalar
-from destiny.geometry.stiefel import deviation, norm
+from destiny.algorithms.blocks.scheme import Scheme, mix_with_step_size
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents, Array
 
 
@@ -26,8 +26,8 @@ class ExactDiffusionState:
 class ExactDiffusion(Scheme):
     """psi+ = X - eta H(X),  phi = psi+ + X - psi,  X+ = (phi + W phi)/2, starting from psi = X.
 
-    One matrix a round, and larger stable steps than EXTRA. All agents must take the same step: a number,
-    or `Lipschitz`, whose agents send their step along and even them out.
+    One matrix a round, and larger stable steps than `Extra`. All agents must take the same step: a number, or
+    that of `Lipschitz`, which the agents mix in every round.
     """
 
     step_size: StepRule = field(default_factory=Lipschitz)
@@ -42,16 +42,16 @@ class ExactDiffusion(Scheme):
     )
 
     def init(self, X: Array, agents: Agents) -> ExactDiffusionState:
-        """psi = X: the first step has nothing to correct."""
+        """Run the opening rounds; psi = X."""
         o = self.open(X, agents)
         return ExactDiffusionState(X, X, o.H, o.beta, o.pace)
 
     def step(self, s: ExactDiffusionState, agents: Agents) -> ExactDiffusionState:
-        """One round."""
+        """The recursion of the class docstring, in one round."""
         psi = s.X - s.pace.eta * s.H
         phi = psi + s.X - s.psi
-        (mixed,), pace = even(agents, self.step_size, s.pace, phi)
+        (mixed,), pace = mix_with_step_size(agents, self.step_size, s.pace, phi)
         X = (phi + mixed) / 2
-        H = self.towards(X, deviation(X), s.beta, agents)
+        H = self.direction_at(X, deviation(X), s.beta, agents)
         move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(phi - mixed)), scalar(norm(H)))
         return ExactDiffusionState(X, psi, H, s.beta, self.step_size.update(pace, move))

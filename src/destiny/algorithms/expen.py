@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.algorithms.blocks.single_agent import Alone
+from destiny.algorithms.blocks.single_agent import SingleAgentTracking
 
 
 @dataclass(frozen=True)
-class ExPen(Alone):
+class ExPen(SingleAgentTracking):
     """X+ = X - eta grad h(X),  h(X) = f(A(X)) + beta/4 ||X^T X - I||_F^2,  A(X) = X (3 I - X^T X)/2.
 
     h is smooth and, near the manifold, has the stationary points of the problem if beta is large enough;

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.scheme import Scheme, even
-from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule, scalar
-from destiny.geometry.stiefel import deviation, norm
+from destiny.algorithms.blocks.scheme import Scheme, mix_with_step_size
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents, Array
 
 
@@ -30,8 +30,8 @@ class Extra(Scheme):
     """X+ = W X + C - eta H(X),  C+ = C + (W X - X)/2, starting from C = 0.
 
     The same as X^{k+2} = (I + W) X^{k+1} - (I + W) X^k / 2 - eta (H^{k+1} - H^k), with its sum written as C.
-    Since mean(C) = 0, agents at rest have eta mean(H) = 0: exact as long as all take the same step. That is a
-    number, or `Lipschitz`, whose agents send their step along and even them out.
+    Since mean(C) = 0, a fixed point has eta mean(H) = 0: it is exact if all agents take the same step. That
+    is a number, or that of `Lipschitz`, which the agents mix in every round.
     """
 
     step_size: StepRule = field(default_factory=Lipschitz)
@@ -46,15 +46,15 @@ class Extra(Scheme):
     )
 
     def init(self, X: Array, agents: Agents) -> ExtraState:
-        """Nothing to balance yet."""
+        """Run the opening rounds; C = 0."""
         o = self.open(X, agents)
         return ExtraState(X, np.zeros_like(X), o.H, o.beta, o.pace)
 
     def step(self, s: ExtraState, agents: Agents) -> ExtraState:
-        """One round."""
-        (WX,), pace = even(agents, self.step_size, s.pace, s.X)
+        """The recursion of the class docstring, in one round."""
+        (WX,), pace = mix_with_step_size(agents, self.step_size, s.pace, s.X)
         X = WX + s.C - pace.eta * s.H
-        H = self.towards(X, deviation(X), s.beta, agents)
+        H = self.direction_at(X, deviation(X), s.beta, agents)
         gap = WX - s.X
         move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(gap)), scalar(norm(H)))
         return ExtraState(X, s.C + gap / 2, H, s.beta, self.step_size.update(pace, move))

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.opening import asks, check_gossip, check_lambda, check_step, learn
-from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, first, scalar
+from destiny.algorithms.blocks.opening import (
+    check_gossip,
+    check_lambda,
+    check_step,
+    needs_opening,
+    opening_rounds,
+)
+from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, initial_pace
 from destiny.geometry.directions import DIRECTIONS
-from destiny.geometry.stiefel import norm
-from destiny.protocols import Agents, Array
+from destiny.geometry.stiefel import norm, scalar
+from destiny.protocols import Agents, AlgorithmBase, Array
 
 OJA = DIRECTIONS["oja"]
 
@@ -30,7 +36,7 @@ class FastPCAState:
 
 
 @dataclass(frozen=True)
-class FastPCA:
+class FastPCA(AlgorithmBase):
     """Z+ = (Z + W Z)/2 - eta D,  D+ = (D + W D)/2 + H(Z+) - H(Z), with H(Z) = -C Z + Z N^-1 triu(Z^T C Z).
 
     N holds the squared lengths of Z's columns, which tend to the eigenvectors up to length: X has them at
@@ -56,14 +62,23 @@ class FastPCA:
         check_lambda(self.lambda_)
 
     @property
+    def step_rule(self) -> StepRule:
+        """The setting ``step_size``."""
+        return self.step_size
+
+    @property
     def opening(self) -> int:
-        """Rounds before the first step."""
-        return self.gossip if asks(self.step_size, self.lambda_) else 0
+        """Number of rounds before the first step."""
+        return self.gossip if needs_opening(self.step_size, self.lambda_) else 0
+
+    def tracked(self, s: FastPCAState) -> tuple[Array, Array]:
+        """The trackers D and the directions H."""
+        return s.D, s.H
 
     def init(self, X: Array, agents: Agents) -> FastPCAState:
-        """The tracker starts as the (mixed) direction."""
+        """Run the opening rounds; D starts as the mixed H."""
         H = OJA(agents.gradient, X, 0.0)
-        known = learn(
+        estimates = opening_rounds(
             agents,
             X,
             H,
@@ -73,11 +88,11 @@ class FastPCA:
             self.lambda_,
             lambda Y: OJA(agents.gradient, Y, 0.0),
         )
-        pace = first(self.step_size, known.size, known.lambda_, known.curvature)
-        return FastPCAState(X, X, known.D, H, pace)
+        pace = initial_pace(self.step_size, estimates.size, estimates.lambda_, estimates.curvature)
+        return FastPCAState(X, X, estimates.D, H, pace)
 
     def step(self, s: FastPCAState, agents: Agents) -> FastPCAState:
-        """One round."""
+        """The recursion of the class docstring, in one round."""
         WZ, WD = agents.mix(s.Z, s.D)
         Z = (s.Z + WZ) / 2 - s.pace.eta * s.D
         H = OJA(agents.gradient, Z, 0.0)

@@ -8,23 +8,23 @@ from typing import Literal
 import numpy as np
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.algorithms.blocks.single_agent import Alone
-from destiny.algorithms.blocks.step_sizes import scalar
+from destiny.algorithms.blocks.single_agent import SingleAgentTracking
 from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.errors import SettingsError
-from destiny.geometry.stiefel import deviation, norm
+from destiny.geometry.stiefel import deviation, norm, scalar
 from destiny.protocols import Agents, Array
 
-EPSILON = 0.5  # the neighbourhood ||X^T X - I||_F <= 1/2 of the authors, which a safe step never leaves
-SHARE = 0.1  # of ||grad f||_2: landing needs no more than beta > 0
+EPSILON = 0.5  # the neighbourhood ||X^T X - I||_F <= 1/2 of the authors, which a safe step does not leave
+SHARE = 0.1  # beta relative to ||grad f||_2: any beta > 0 converges, and a small one allows long steps
 
 
 @dataclass(frozen=True)
-class Landing(Alone):
+class Landing(SingleAgentTracking):
     """X+ = X - eta L(X),  L(X) = skew(G X^T) X + beta X (X^T X - I),  G = grad f(X).
 
-    The two parts of L are orthogonal: one goes down, the other lands. The first is half the Riemannian
-    gradient, so steps are about twice as long as elsewhere. The authors' lambda is ``beta``, 1 with them.
+    The two parts of L are orthogonal: the first decreases f, the second leads to the manifold. The first is
+    half the Riemannian gradient, so steps are about twice as long as in other methods. The authors call beta
+    lambda and set it to 1.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class Landing(Alone):
         "auto" is a tenth of the spectral norm of the gradient at the start. Unlike in `PLAM`, every beta > 0
         leads to the manifold, and a small one allows long steps.
     safe : "wide", "authors" or "off"
-        Shorten steps such that ||X^T X - I||_F <= 1/2 for ever, whatever the step rule asks for. The authors'
-        bound includes 1/(2 beta), which the same proof does without ("wide"); Barzilai-Borwein steps are
-        then hardly ever cut. With "authors" an ill-conditioned OLSR took 6 times the steps.
+        Shorten the steps of the rule such that ||X^T X - I||_F <= 1/2 holds at every step. The authors' bound
+        includes 1/(2 beta); the same proof holds without it ("wide"), and then Barzilai-Borwein steps are
+        rarely shortened. With "authors", an ill-conditioned OLSR took 6 times the steps.
     step_size, watch
         As in `Tracking`.
     """
@@ -51,7 +51,7 @@ class Landing(Alone):
             raise SettingsError(f"safe must be wide, authors or off; found {self.safe!r}")
 
     def init(self, X: Array, agents: Agents) -> TrackingState:
-        """With a penalty of its own."""
+        """As in `PLAM`, with a tenth of its beta if that is "auto"."""
         s = super().init(X, agents)
         if self.beta != "auto":
             return s
@@ -59,15 +59,15 @@ class Landing(Alone):
         H = s.H + X @ ((beta - s.beta) * deviation(X))
         return replace(s, beta=beta, D=H, H=H, scale=scalar(norm(H)))
 
-    def stride(self, s: TrackingState) -> Array:
-        """The rule's step, or the safe one where that is shorter."""
+    def step_length(self, s: TrackingState) -> Array:
+        """The smaller of eta and `safe_step`; eta alone if ``safe`` is "off"."""
         if self.safe == "off":
             return s.pace.eta
         return np.minimum(s.pace.eta, safe_step(s.violation, scalar(norm(s.D)), s.beta, self.safe == "wide"))
 
 
 def safe_step(violation: Array, length: Array, beta: Array, wide: bool) -> Array:
-    """The longest step after which ||X^T X - I|| <= epsilon, given that this holds before it.
+    """The longest step after which ||X^T X - I|| <= epsilon if this holds before it, ``(agents, 1, 1)``.
 
     X+^T X+ - I = E - 2 eta beta (E + E^2) + eta^2 L^T L. With e = ||E|| and N = ||L|| its norm is at most
 
@@ -82,4 +82,4 @@ def safe_step(violation: Array, length: Array, beta: Array, wide: bool) -> Array
         far = (np.sqrt(pull**2 + square * (EPSILON + e)) - pull) / square
         corner = np.where(beta > 0, 1 / (2 * beta), np.inf)
     longest = np.where(near < corner, near, far if wide else corner)
-    return np.where(square > 0, longest, 0.0)  # nowhere to go
+    return np.where(square > 0, longest, 0.0)

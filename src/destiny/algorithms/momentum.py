@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.gossip import Filter, centred, chebyshev, fitting, single, survey
+from destiny.algorithms.blocks.changing_filter import AnyFilter, ExtrapolatingFilter, filter_for_changing
+from destiny.algorithms.blocks.curvature import curvature_along, eighth_power, eighth_root, secants
+from destiny.algorithms.blocks.gossip import (
+    Filter,
+    average_and_estimate_lambda,
+    centre_spectrum,
+    chebyshev,
+    filter_for,
+    single_round_filter,
+)
 from destiny.algorithms.blocks.mixing_estimate import Mixing
-from destiny.algorithms.blocks.opening import check_gossip, eighth, eighth_root, require_finite
-from destiny.algorithms.blocks.step_sizes import bend, scalar, secants
-from destiny.algorithms.blocks.tracking import residual, slow_network
-from destiny.errors import SettingsError, is_number, is_whole
+from destiny.algorithms.blocks.opening import check_gossip, require_finite
+from destiny.algorithms.blocks.tracking import residual, slow_network_notes
+from destiny.errors import SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
-from destiny.geometry.stiefel import deviation, inner, norm
-from destiny.protocols import Agents, Array, ChangingTopology, Topology
+from destiny.geometry.stiefel import SAFE_REGION, deviation, inner, norm, scalar
+from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
+from destiny.validation import did_you_mean, is_number, is_whole
 
-LOOK = 20  # steps between two looks at the curvature, one more gradient each: 5 % of all gradients
+# Numbers without another reason were chosen on seeds 0 to 3 of the instances in docs/acceleration.md.
+LOOK = 20  # steps between two power iterations on the curvature, one gradient each: 5 % of all gradients
 FIRST_LOOK = 8  # power iterations before the first step
-GAP = 2.0  # with one round a step
-GAPS = 1.5  # with several: then nearly all eigenvalues are as large as the largest; and where W changes
-WINDOW = 50  # steps over which an agent compares its disagreement with that before
-GROWTH = 2.0  # of the disagreement from one window to the next: a sign of trouble
-GROWTH_CHANGING = 5.0  # where links come and go it swings by itself
-RECOVER = 1.02  # how fast trust may exceed again what it was lost at, per window
-LARGE = 0.01  # disagreement from which on not shrinking is a sign of trouble, on a manifold of size 1
-CAUTIOUS = 0.3  # trust below this is worth a word where a run did not converge
-STIFF = 0.25  # of the curvature: less beta would not hold X near the manifold
-REACH = 0.5  # no step moves X further
+GAP = 2.0  # c of eta <= c (1 - lambda) / L with one round a step; twice as much was unstable at lambda 0.79
+GAPS = 1.5  # c with several rounds, where most eigenvalues of M are near the largest, and where W changes
+RESTART = 0.4  # momentum restarts if the neighbours' mean cosine exceeds -RESTART (1 - mu)
+MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
+MU_MOST = 0.999  # largest mu
+WINDOW = 50  # steps over which an agent sums its disagreement to compare it with the window before
+GROWTH = 2.0  # growth of that sum from one window to the next at which an agent backs off
+GROWTH_CHANGING = 5.0  # the same on changing networks, where it oscillates by itself
+LARGE = 0.01  # mean disagreement above which a sum that does not shrink is reason enough to back off
+CUT, CUT_LEAST = 0.6, 0.05  # trust is multiplied by the first when an agent backs off, down to the second
+REGROW = 1.3  # growth of trust per window without trouble, up to the ceiling
+CEILING = 0.8  # the ceiling when an agent backs off, relative to the trust before
+RECOVER = 1.02  # growth of the ceiling per window without trouble
+CAUTIOUS = 0.3  # trust below which a run that did not converge has a note
+STIFFNESS = 0.25  # beta >= STIFFNESS L: gradients of SDL grow a thousandfold (docs/acceleration.md, 7)
+REACH = 0.5  # largest move of X in one step, Frobenius norm
+STATIONARY = 1e-6  # a tracker smaller than this, relative to the gradient, means that the start is stationary
 
 
 @dataclass(frozen=True)
@@ -38,16 +56,16 @@ class MomentumState:
 
     X: Array
     before: Array
-    """X one step earlier."""
+    """X of the step before."""
     D: Array
     H: Array
     beta: Array
     eta: Array
     mu: Array
     age: Array
-    """Steps since momentum was last dropped."""
+    """t, the steps since momentum was last reset, averaged with the neighbours'."""
     steepest: Array
-    """Direction in which H_i changes most, as far as found."""
+    """Estimate of the direction in which H_i changes most."""
     curvature: Array
     """L_i, the rate of that change."""
     shared: Array
@@ -55,17 +73,17 @@ class MomentumState:
     uphill: Array
     """Cosine between the last move and the tracker."""
     mixing: Mixing
-    """How well the network mixes, where that is estimated."""
+    """Estimate of lambda, where the spectrum is not given."""
     pace: Array
-    """min(1, gap (1 - lambda)): what the network allows."""
+    """min(1, gap (1 - lambda)): eta L on this network."""
     trust: Array
-    """Share of the step taken: 1 unless neighbours drifted apart."""
+    """Factor of the step: 1 unless neighbours drifted apart."""
     ceiling: Array
-    """What trust may grow to again."""
+    """What trust may grow to."""
     drift: Array
     """Disagreement summed over this window so far."""
     drifted: Array
-    """The same over the window before."""
+    """The same sum over the window before."""
     count: Array
     violation: Array
     worst: Array
@@ -74,28 +92,30 @@ class MomentumState:
 
 
 @dataclass(frozen=True)
-class DestinyMomentum:
+class DestinyMomentum(AlgorithmBase):
     """X+ = M(X - eta D + mu (X - X_before)),  D+ = M D + H(X+) - H(X).
 
-    M is W itself on good networks, and a few rounds of it on poor ones. The step is
-    eta = min(1, 2 (1 - lambda)) / L with L measured by the agents; momentum grows as t / (t + 3) and starts
-    anew when it points uphill. Three numbers ride along in each message. docs/acceleration.md has it all.
+    M is W itself on networks that mix well, and a polynomial of W on others. The step is
+    eta = min(1, 2 (1 - lambda)) / L, where the agents measure L. Momentum grows as mu = t / (t + 3), and t
+    restarts at 0 when the last move points uphill. Each message has three numbers beside the two matrices.
+    docs/acceleration.md has the details and measurements.
 
     Parameters
     ----------
     beta : "auto" or a number, taken literally
         Penalty. "auto" starts as the spectral norm of the network's mean gradient and follows the curvature.
     direction : "landing", "h", "expen" or "plam"
-        What is tracked. "h" is the paper's; "landing" is better conditioned.
+        The direction to track. "h" is the paper's; "landing" is better conditioned.
     rounds : "auto" or int
-        Rounds per step; "auto" is one up to lambda = 0.8, then as few as make the network a good one.
+        Rounds per step; "auto" is one up to lambda = 0.8, and beyond the fewest that contract by 0.7. On a
+        network that changes they are found by trial before the run; a number other than 1 is refused there.
     spectrum : (low, high), optional
-        Where the eigenvalues of W lie, the 1 aside. A network that stays tells it by itself; on others, and
-        where nobody knows it, agents use one round a step and estimate lambda all the time.
+        Interval of the eigenvalues of W other than 1. By default it is that of the network if it is fixed.
+        Without it agents estimate lambda all the time.
     lowest : float, optional
-        Smallest eigenvalue of W in any round, where there is no ``spectrum``; a changing network tells it.
+        Smallest eigenvalue of W in any round, used without a ``spectrum``; by default that of the network.
     gossip : int
-        Rounds at the start in which the agents learn beta and the scale of everything.
+        Opening rounds, which estimate beta, L and lambda.
     """
 
     beta: float | Literal["auto"] = "auto"
@@ -104,6 +124,9 @@ class DestinyMomentum:
     spectrum: tuple[float, float] | None = None
     lowest: float | None = None
     gossip: int = 20
+    several: ExtrapolatingFilter | None = field(default=None, init=False)
+    """M of several rounds on a network that changes, from `on`."""
+    square: ClassVar[str] = "X^T X"
     kind = "destiny-momentum"
     about = About(
         "Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, numbers=3, rounds="rounds"
@@ -113,7 +136,10 @@ class DestinyMomentum:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
             raise SettingsError(f'beta must be "auto" or a number >= 0; found {self.beta!r}')
         if self.direction not in ANY_F:
-            raise SettingsError(f"direction must be one of {', '.join(ANY_F)}; found {self.direction!r}")
+            near = did_you_mean(self.direction, ANY_F)
+            raise SettingsError(
+                f"direction must be one of {', '.join(ANY_F)}; found {self.direction!r}{near}"
+            )
         if self.rounds != "auto" and not (is_whole(self.rounds) and self.rounds >= 1):
             raise SettingsError(f'rounds must be "auto" or a whole number >= 1; found {self.rounds!r}')
         check_gossip(self.gossip)
@@ -126,54 +152,63 @@ class DestinyMomentum:
             raise SettingsError(f"spectrum must be two numbers -1 < low <= high < 1; found {self.spectrum!r}")
         object.__setattr__(self, "spectrum", (float(ends[0]), float(ends[1])))
 
-    def on(self, network: Topology) -> DestinyMomentum:
-        """The same for this network: what it tells of itself, and the rounds a step takes on it."""
-        if isinstance(network, ChangingTopology):
+    def on(self, network: TopologyBase) -> DestinyMomentum:
+        """The same settings with the spectrum and the rounds per step of this network.
+
+        Raises `SettingsError` if ``rounds`` needs a spectrum that the network does not have.
+        """
+        if network.lowest is not None:
             return self._on_changing(network)
-        spectrum = self.spectrum or getattr(network, "spectrum", None)
+        spectrum = self.spectrum or network.spectrum
         if spectrum is None and self.rounds not in ("auto", 1):
             raise SettingsError(
                 "several rounds a step need the spectrum of W, which this network does not tell: "
                 'give spectrum, or rounds = "auto"'
             )
-        known = replace(self, spectrum=spectrum)
-        return replace(known, rounds=known.filter.rounds)
+        settings = replace(self, spectrum=spectrum)
+        return replace(settings, rounds=settings.filter.rounds)
 
-    def _on_changing(self, network: ChangingTopology) -> DestinyMomentum:
+    def _on_changing(self, network: TopologyBase) -> DestinyMomentum:
+        rounds = "auto" if self.several else self.rounds
         for name, value in (
             ("spectrum", self.spectrum),
-            ("rounds", None if self.rounds in ("auto", 1) else self.rounds),
+            ("rounds", None if rounds in ("auto", 1) else rounds),
         ):
             if value is not None:
                 raise SettingsError(
                     f"{name} must be left out on a network that changes from round to round, as no one "
                     f"spectrum describes it; found {value!r}: agents estimate how well it mixes by themselves"
                 )
-        return replace(self, lowest=network.lowest if self.lowest is None else self.lowest, rounds=1)
+        lowest = network.lowest if self.lowest is None else self.lowest
+        assert lowest is not None
+        several = None if rounds == 1 else filter_for_changing(network, lowest, GAPS)
+        fitted = replace(self, lowest=lowest, rounds=several.rounds if several else 1)
+        object.__setattr__(fitted, "several", several)
+        return fitted
 
     @property
     def opening(self) -> int:
-        """Rounds before the first step."""
+        """Number of rounds before the first step."""
         return 0 if self.beta != "auto" and self.spectrum is not None else self.gossip
 
     @property
     def filter(self) -> Filter:
-        """How the agents average in a step."""
+        """M of the recursion."""
         if self.spectrum is None:
-            return single() if self.lowest is None else single(self.lowest)
-        return fitting(*self.spectrum, rounds=None if self.rounds == "auto" else self.rounds)
+            return single_round_filter() if self.lowest is None else single_round_filter(self.lowest)
+        return filter_for(*self.spectrum, rounds=None if self.rounds == "auto" else self.rounds)
 
     @property
     def gap(self) -> float:
-        """Steps stay below this times (1 - lambda) / L, which heterogeneous agents can follow."""
+        """c of eta <= c (1 - lambda) / L, below which heterogeneous agents keep consensus."""
         return GAP if self.spectrum and self.filter.rounds == 1 else GAPS
 
     def field(self, X: Array, beta: float | Array, agents: Agents) -> Array:
-        """The direction at X."""
+        """The direction H_i(X_i) with this penalty, ``(agents, n, p)``."""
         return DIRECTIONS[self.direction](agents.gradient, X, beta)
 
     def init(self, X: Array, agents: Agents) -> MomentumState:
-        """All agents start from one X; what is "auto" is learnt by gossip, and D starts as the mixed H."""
+        """Run the opening rounds; D starts as the mixed H. Raise `ProblemError` for infinite gradients."""
         direction = DIRECTIONS[self.direction]
         E = deviation(X)
         slope = agents.gradient(direction.point(X, E))
@@ -181,47 +216,68 @@ class DestinyMomentum:
         H = direction.assemble(X, E, slope, 0.0)
         V = H
         for _ in range(FIRST_LOOK):
-            V = bend(lambda Y: self.field(Y, 0.0, agents), X, H, V)
+            V = curvature_along(lambda Y: self.field(Y, 0.0, agents), X, H, V)
         L = scalar(norm(V))
-        mean, D, shared, lambda_ = self.learn(agents, slope, H, eighth(L))
+        mean, D, shared, lambda_ = self.average_start(agents, slope, H, eighth_power(L))
         size = scalar(np.linalg.norm(mean, 2, axis=(1, 2)))
         beta = size if self.beta == "auto" else np.full_like(L, self.beta)
         pull = X @ (beta * E)  # local: added to H and D alike it keeps mean(D) = mean(H)
         violation, zero, one = scalar(norm(E)), np.zeros_like(L), np.ones_like(L)
         s = MomentumState(
-            X=X, before=X, D=D + pull, H=H + pull, beta=beta, eta=zero, mu=zero, age=zero, steepest=V,
-            curvature=L, shared=shared, uphill=zero, mixing=Mixing.start(agents.ids, lambda_),
+            X=X,
+            before=X,
+            D=D + pull,
+            H=H + pull,
+            beta=beta,
+            eta=zero,
+            mu=zero,
+            age=zero,
+            steepest=V,
+            curvature=L,
+            shared=shared,
+            uphill=zero,
+            mixing=Mixing.start(agents.ids, lambda_),
             pace=np.minimum(1.0, self.gap * (1 - lambda_)),
-            trust=one, ceiling=one, drift=zero, drifted=one * np.finfo(np.float64).max, count=zero,
-            violation=violation, worst=violation, disagreement=zero,
-            scale=reference(norm(D + pull), norm(mean)),
-        )  # fmt: skip
-        return self.paced(self.curved(s, L), eighth(L))
+            trust=one,
+            ceiling=one,
+            drift=zero,
+            drifted=one * np.finfo(np.float64).max,
+            count=zero,
+            violation=violation,
+            worst=violation,
+            disagreement=zero,
+            scale=residual_scale(norm(D + pull), norm(mean)),
+        )
+        return self.set_step_size(self.set_curvature(s, L), eighth_power(L))
 
-    def learn(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
-        """The arrays averaged in the opening rounds, and what a step will leave of a deviation."""
+    def average_start(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
+        """Average the arrays in the opening rounds; return them and lambda of M, ``(agents, 1, 1)``."""
         if self.opening == 0:
             return *arrays, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
+        means = agents.exact_mean(*arrays) if agents.private else ()
+        rest = () if agents.private else arrays
         if self.spectrum is None:
-            (*mixed,), felt = survey(agents, *arrays, rounds=self.gossip)
+            mixed, estimate = average_and_estimate_lambda(agents, *rest, rounds=self.gossip)
+            if self.several and self.several.since <= self.opening:
+                return *means, *mixed, np.full_like(estimate, self.several.contraction)
             shift = self.filter.shift
-            return *mixed, (felt - shift) / (1 - shift)
-        shift, lambda_ = centred(*self.spectrum)
-        averaged = chebyshev(agents, *arrays, rounds=self.gossip, lambda_=lambda_, shift=shift)
-        return *averaged, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
+            return *means, *mixed, (estimate - shift) / (1 - shift)
+        if rest:
+            shift, lambda_ = centre_spectrum(*self.spectrum)
+            means = chebyshev(agents, *rest, rounds=self.gossip, lambda_=lambda_, shift=shift)
+        return *means, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
 
     def step(self, s: MomentumState, agents: Agents) -> MomentumState:
-        """One step, `rounds` rounds."""
-        move = s.mu * (s.X - s.before)
-        move -= s.eta * s.D
+        """The recursion of the class docstring, in ``rounds`` rounds, and the settings of the next step."""
+        move = self.move(s, agents)
         length = scalar(norm(move))
         if (length > REACH).any():
             move *= np.where(length > REACH, REACH / np.where(length > 0, length, 1.0), 1.0)
         move += s.X
-        mixing = s.mixing
-        riders = () if self.spectrum else mixing.riders
-        X, D, shared, uphill, age, *mixed = self.filter(agents, move, s.D, s.shared, s.uphill, s.age, *riders)
-        if riders:
+        filter, mixing = self.filter_of_step(s, agents)
+        probes = () if self.spectrum else mixing.probes
+        X, D, shared, uphill, age, *mixed = filter(agents, move, s.D, s.shared, s.uphill, s.age, *probes)
+        if probes:
             mixing = mixing.update(agents.ids, *mixed)
         move -= X
         E = deviation(X)
@@ -233,76 +289,127 @@ class DestinyMomentum:
         violation = scalar(norm(E))
         before = self.stiffness(s)
         s = replace(
-            s, X=X, before=s.X, D=D, H=H, shared=shared, mixing=mixing,
-            pace=np.minimum(1.0, self.gap * (1 - mixing.lambda_)), count=s.count + 1, violation=violation,
-            worst=np.maximum(s.worst, violation), disagreement=scalar(norm(move)),
-        )  # fmt: skip
-        s = self.looked(s, secants(S, dH)[0], agents)
-        return self.guarded(self.paced(self.driven(s, S, uphill, age), before))
+            s,
+            X=X,
+            before=s.X,
+            D=D,
+            H=H,
+            shared=shared,
+            mixing=mixing,
+            pace=np.minimum(1.0, self.gap * (1 - mixing.lambda_)),
+            count=s.count + 1,
+            violation=violation,
+            worst=np.maximum(s.worst, violation),
+            disagreement=scalar(norm(move)),
+        )
+        s = self.update_curvature(s, secants(S, dH)[0], agents)
+        s, slope = self.slope(s, agents)
+        s = self.update_momentum(s, S, slope, uphill, age)
+        return self.backoff(self.set_step_size(s, before))
 
-    def looked(self, s: MomentumState, secant: Array, agents: Agents) -> MomentumState:
-        """How curved it is here: the largest secant since the last look, or a fresh look."""
+    def filter_of_step(self, s: MomentumState, agents: Agents) -> tuple[AnyFilter, Mixing]:
+        """M of the next step, and the estimate of its lambda."""
+        rounds = self.opening + int(s.count.flat[0])  # as long as a step has one
+        if self.several is None or rounds < self.several.since:
+            return self.filter, s.mixing
+        if rounds > self.several.since or s.count.flat[0] == 0:
+            return self.several, s.mixing
+        return self.several, Mixing.start(agents.ids, np.full_like(s.pace, self.several.contraction))
+
+    def slope(self, s: Any, agents: Agents) -> tuple[Any, Array]:  # noqa: ARG002
+        """The state and the direction ``(agents, n, p)`` along which the objective rises: D."""
+        return s, s.D
+
+    def move(self, s: Any, agents: Agents) -> Array:  # noqa: ARG002
+        """mu (X - X_before) - eta D, ``(agents, n, p)``."""
+        move: Array = s.X - s.before
+        move *= s.mu
+        move -= s.eta * s.D
+        return move
+
+    def update_curvature(self, s: MomentumState, secant: Array, agents: Agents) -> MomentumState:
+        """Raise L_i to the latest secant; every `LOOK` steps re-estimate it with one power iteration."""
         if s.count.flat[0] % LOOK:
-            return self.curved(s, np.maximum(s.curvature, secant))
-        V = bend(lambda Y: self.field(Y, s.beta, agents), s.X, s.H, s.steepest)
-        return self.curved(replace(s, steepest=V), scalar(norm(V)))
+            return self.set_curvature(s, np.maximum(s.curvature, secant))
+        V = curvature_along(lambda Y: self.field(Y, s.beta, agents), s.X, s.H, s.steepest)
+        return self.set_curvature(replace(s, steepest=V), scalar(norm(V)))
 
-    def curved(self, s: MomentumState, L: Array) -> MomentumState:
-        """The curvature found, that of the penalty at least; and a penalty that can hold X against it."""
-        beta = np.maximum(s.beta, STIFF * L) if self.beta == "auto" else s.beta
+    def set_curvature(self, s: MomentumState, L: Array) -> MomentumState:
+        """Set L_i = max(L, 2 beta) after raising a beta "auto" to `STIFFNESS` L; H and D change with beta."""
+        beta = np.maximum(s.beta, STIFFNESS * L) if self.beta == "auto" else s.beta
         L = np.maximum(L, 2 * beta)
         if (beta == s.beta).all():
             return replace(s, curvature=L)
         pull = s.X @ ((beta - s.beta) * deviation(s.X))
         return replace(s, curvature=L, beta=beta, H=s.H + pull, D=s.D + pull)
 
-    def driven(self, s: MomentumState, S: Array, neighbours: Array, age: Array) -> MomentumState:
-        """More momentum with every step, none where it points uphill here and about level around."""
-        product = scalar(norm(s.D) * norm(S))
-        uphill = np.divide(scalar(inner(s.D, S)), product, out=np.zeros_like(product), where=product > 0)
-        # One agent dropping its momentum takes 1/d off the network's; the larger that is, the more it costs.
-        drop = (uphill > 0) & (neighbours > -0.4 * (1 - s.mu))
-        age = np.where(drop, 0.0, np.maximum(age, 0.0) + 1)
-        return replace(s, uphill=uphill, age=age, mu=np.minimum(age / (age + 3), 0.999))
+    def update_momentum(
+        self, s: MomentumState, S: Array, slope: Array, neighbours: Array, age: Array
+    ) -> MomentumState:
+        """Set mu = t / (t + 3), t one more than the neighbours' mean ``age``.
 
-    def paced(self, s: MomentumState, before: Array) -> MomentumState:
-        """The step for the largest curvature anyone around has; the mean of L^8 is ruled by it."""
+        Reset t to 0 if ``<slope_i, S_i> > 0`` and the mean cosine ``neighbours`` is above -0.4 (1 - mu).
+        """
+        product = scalar(norm(slope) * norm(S))
+        uphill = np.divide(scalar(inner(slope, S)), product, out=np.zeros_like(product), where=product > 0)
+        # A reset of one agent takes 1/d of the network's momentum: the larger mu, the more it costs.
+        drop = (uphill > 0) & (neighbours > -RESTART * (1 - s.mu))
+        age = np.where(drop, 0.0, np.maximum(age, 0.0) + 1)
+        return replace(s, uphill=uphill, age=age, mu=np.minimum(age / (age + MOMENTUM), MU_MOST))
+
+    def set_step_size(self, s: MomentumState, before: Array) -> MomentumState:
+        """Set eta = trust pace / L with L = max(L_i, eighth root of the tracked network mean of L^8).
+
+        ``before`` is the `stiffness` at the last step, which the tracker holds. eta is 0 where L is.
+        """
         now = self.stiffness(s)
         shared = s.shared + (now - before)
         L = eighth_root(np.maximum(shared, now))
-        # Where nobody has seen any curvature there is nothing to step by.
         eta = np.divide(s.trust * s.pace if self.spectrum else s.pace, L, out=np.zeros_like(L), where=L > 0)
         return replace(s, shared=shared, eta=eta)
 
     def stiffness(self, s: MomentumState) -> Array:
-        """What limits everybody's step: L^8, where W changes that of L / trust."""
-        return eighth(s.curvature if self.spectrum else s.curvature / s.trust)
+        """L_i^8, or (L_i / trust)^8 where W changes: its network mean limits the step of all agents."""
+        return eighth_power(s.curvature if self.spectrum else s.curvature / s.trust)
 
-    def guarded(self, s: MomentumState) -> MomentumState:
-        """Shorter steps where an agent and its neighbours drift apart; longer again when they do not."""
+    def backoff(self, s: MomentumState) -> MomentumState:
+        """Every `WINDOW` steps, cut trust where an agent drifts from its neighbours; else let it grow."""
         drift = s.drift + s.disagreement
         if s.count.flat[0] % WINDOW:
             return replace(s, drift=drift)
         growth = GROWTH if self.spectrum else GROWTH_CHANGING
         apart = drift > np.where(drift > WINDOW * LARGE, 1.0, growth) * s.drifted
-        # Where it went wrong is remembered for a while: trust would only grow to where it was lost.
-        ceiling = np.where(apart, 0.8 * s.trust, np.minimum(1.0, RECOVER * s.ceiling))
-        trust = np.maximum(0.05, np.where(apart, 0.6 * s.trust, np.minimum(1.3 * s.trust, ceiling)))
-        age = np.where(apart, 0.0, s.age)
+        # The ceiling keeps trust from growing at once to where agents drifted apart.
+        ceiling = np.where(apart, CEILING * s.trust, np.minimum(1.0, RECOVER * s.ceiling))
+        trust = np.where(apart, CUT * s.trust, np.minimum(REGROW * s.trust, ceiling))
         return replace(
-            s, trust=trust, ceiling=ceiling, drift=np.zeros_like(drift), drifted=drift,
-            age=age, mu=np.where(apart, 0.0, s.mu),
-        )  # fmt: skip
+            s,
+            trust=np.maximum(CUT_LEAST, trust),
+            ceiling=ceiling,
+            drift=np.zeros_like(drift),
+            drifted=drift,
+            age=np.where(apart, 0.0, s.age),
+            mu=np.where(apart, 0.0, s.mu),
+        )
 
-    def remarks(self, s: MomentumState, ids: Array, converged: bool) -> list[str]:  # noqa: ARG002
-        """What the numbers of a run do not tell; and what stood in the way if it did not converge."""
-        largest = float(s.curvature.max())
-        # Not s.shared > 0: after long without a link it is what rounding left of far larger numbers.
-        if largest > 0 and not (np.isfinite(s.shared).all() and (eighth(s.curvature) > 0).any()):
-            return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
+    def remarks(self, s: MomentumState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
+        """Sentences on curvatures out of range and, if the run did not converge, on network and trust."""
+        largest, worst = float(s.curvature.max()), float(s.worst.max())
+        slow = slow_network_notes(self.spectrum[1] if self.spectrum else self.lambda_of_round(s))
+        # Not s.shared > 0: after many rounds without a link it may be a rounding error of either sign.
+        if largest > 0 and not (np.isfinite(s.shared).all() and (eighth_power(s.curvature) > 0).any()):
+            # Data out of range make eta = 0, and X stays on the manifold.
+            if worst <= SAFE_REGION:
+                return [f"curvatures of {largest:.0e} have no eighth power that is a number: scale the data"]
+            return [
+                f"X left the manifold, ||{self.square} - I|| up to {worst:.1e}, and beta grew with the "
+                f"curvature there, to {s.beta.max():.0e}: agents drifted apart between the rounds that "
+                "connect them",
+                *slow,
+            ]
         if converged:
             return []
-        notes = slow_network(self.spectrum[1] if self.spectrum else float(s.mixing.lambda_.max()))
+        notes = slow
         if (trust := float(s.trust.min())) < CAUTIOUS:
             notes.append(
                 f"agents drifted apart and cut their steps to {100 * trust:.0f} %: they see very different "
@@ -310,11 +417,24 @@ class DestinyMomentum:
             )
         return notes
 
+    def lambda_of_round(self, s: MomentumState) -> float:
+        """What a round leaves of a disagreement, by the largest of the agents' estimates."""
+        several = self.several
+        rounds = several.rounds if several and self.opening + s.count.flat[0] > several.since else 1
+        return float(s.mixing.lambda_.max() ** (1 / rounds))
+
+    def tracked(self, s: MomentumState) -> tuple[Array, Array]:
+        """The trackers D and the directions H."""
+        return s.D, s.H
+
     def residual(self, s: MomentumState) -> Array:
-        """How far an agent is from done as far as it can tell, relative to the start, ``(agents,)``."""
+        """Residual that an agent can compute by itself, ``(agents,)``; as in gradient tracking."""
         return residual(s)
 
 
-def reference(start: Array, slope: Array) -> Array:
-    """What a tracker is relative to: its size at the start, or the slope's where that is stationary."""
-    return scalar(np.where(start > 1e-6 * slope, start, slope))
+def residual_scale(start: Array, slope: Array) -> Array:
+    """The norm that residuals are relative to, ``(agents, 1, 1)``.
+
+    It is that of the first tracker, ``start``, or of the gradient, ``slope``, where the start is stationary.
+    """
+    return scalar(np.where(start > STATIONARY * slope, start, slope))

@@ -9,10 +9,10 @@ import numpy as np
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.riemannian import Riemannian
-from destiny.algorithms.blocks.scheme import even
-from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule, scalar
+from destiny.algorithms.blocks.scheme import mix_with_step_size
+from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz, Move, Pace, StepRule
 from destiny.algorithms.extra import Extra
-from destiny.geometry.stiefel import norm
+from destiny.geometry.stiefel import norm, scalar
 from destiny.protocols import Agents, Array
 
 
@@ -43,20 +43,24 @@ class PGExtra(Riemannian):
     rules = (Constant, Lipschitz)
     kind = "pg-extra"
     about = About(
-        "PG-EXTRA", "Shi, Ling, Wu & Yin 2015; REXTRA: Wu et al., arXiv 2505.15537", sends=1,
-        numbers_auto=1, needs=Extra.about.needs, reconstruction=True,
-    )  # fmt: skip
+        "PG-EXTRA",
+        "Shi, Ling, Wu & Yin 2015; REXTRA: Wu et al., arXiv 2505.15537",
+        sends=1,
+        numbers_auto=1,
+        needs=Extra.about.needs,
+        reconstruction=True,
+    )
 
     def init(self, X: Array, agents: Agents) -> PGExtraState:
-        """Nothing to balance yet."""
+        """Run the opening rounds; C = 0."""
         H, _, pace = self.open(X, agents)
         return PGExtraState(X, np.zeros_like(X), H, pace)
 
     def step(self, s: PGExtraState, agents: Agents) -> PGExtraState:
-        """One round."""
-        (WX,), pace = even(agents, self.step_size, s.pace, s.X)
+        """The recursion of the class docstring, in one round."""
+        (WX,), pace = mix_with_step_size(agents, self.step_size, s.pace, s.X)
         X = self.retract(WX + s.C - pace.eta * s.H)
-        H = self.slope(X, agents)
+        H = self.riemannian_gradient(X, agents)
         gap = WX - s.X
-        seen = Move(X - s.X, H - s.H, H - s.H, scalar(norm(gap)), scalar(norm(H)))
-        return PGExtraState(X, s.C + gap / 2, H, self.step_size.update(pace, seen))
+        move = Move(X - s.X, H - s.H, H - s.H, scalar(norm(gap)), scalar(norm(H)))
+        return PGExtraState(X, s.C + gap / 2, H, self.step_size.update(pace, move))

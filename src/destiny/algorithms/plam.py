@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.algorithms.blocks.single_agent import Alone
+from destiny.algorithms.blocks.single_agent import SingleAgentTracking
 
 
 @dataclass(frozen=True)
-class PLAM(Alone):
+class PLAM(SingleAgentTracking):
     """X+ = X - eta (G - X sym(X^T G) + beta X (X^T X - I)),  G = grad f(X).
 
     Gradient descent on the augmented Lagrangian with its multiplier in closed form. The manifold attracts

@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.errors import MissingExtraError, SettingsError, is_whole
+from destiny.errors import MissingExtraError, SettingsError
 from destiny.geometry.stiefel import norm, polar, tangent
-from destiny.protocols import Agents, Array
+from destiny.protocols import Agents, AlgorithmBase, Array
+from destiny.validation import did_you_mean, is_whole
 
 METHODS = ("gradient", "conjugate-gradient", "trust-regions")
-NUDGE = 6e-6  # cube root of the rounding unit: best for differences of a gradient at both sides
-NOISE = 1e-15  # of ||grad f||: a Riemannian gradient below it is rounding, and line searches divide by it
+NUDGE = 6e-6  # cube root of the rounding unit: optimal for central differences
+NOISE = (
+    1e-15  # relative to ||grad f||: a smaller Riemannian gradient is rounding, and line searches divide by it
+)
 
 
 @dataclass(frozen=True)
 class PymanoptState:
-    """Pymanopt's memory (step lengths, directions, radius) ends with each burst."""
+    """Pymanopt's own memory (step lengths, directions, radius) does not outlast a step."""
 
     X: Array
 
 
 @dataclass(frozen=True)
-class Pymanopt:
+class Pymanopt(AlgorithmBase):
     """One step = ``iterations`` iterations of an optimiser of Pymanopt on f / ||grad f||_2, from X.
 
-    Pymanopt has its own loop, so a step is a burst of it, and each burst starts afresh: conjugate gradients
-    restart, a trust region has its first radius again. The two line searches compare values of f, whose
-    rounding hides a decrease once the Riemannian gradient is 1e-8 to 1e-6 of its start; they end there, trust
-    regions do not. Hessians are differences of two gradients. A line search starts at the step 1 / ||G||_2:
-    Pymanopt's own first length of 1 is, in a burst near the answer, too far to come back from.
+    Every step starts Pymanopt's loop anew: conjugate gradients restart, and a trust region has its first
+    radius again. The two line searches compare values of f, whose rounding hides a decrease once the
+    Riemannian gradient is 1e-8 to 1e-6 of that at the start; they end there, trust regions do not. Hessians
+    are differences of two gradients. A line search starts at the step 1 / ||G||_2: Pymanopt's own first
+    length of 1 leads too far away near the answer.
 
     Parameters
     ----------
     method : "gradient", "conjugate-gradient" or "trust-regions"
     iterations : int
-        Iterations of a step.
+        Iterations per step.
     """
 
     method: Literal["gradient", "conjugate-gradient", "trust-regions"] = "trust-regions"
@@ -49,7 +53,8 @@ class Pymanopt:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise SettingsError(f"method must be one of {', '.join(METHODS)}; found {self.method!r}")
+            near = did_you_mean(self.method, METHODS)
+            raise SettingsError(f"method must be one of {', '.join(METHODS)}; found {self.method!r}{near}")
         if not is_whole(self.iterations) or self.iterations < 1:
             raise SettingsError(f"iterations must be a whole number of at least 1; found {self.iterations!r}")
         if find_spec("pymanopt") is None:
@@ -58,20 +63,20 @@ class Pymanopt:
             )
 
     def init(self, X: Array, agents: Agents) -> PymanoptState:  # noqa: ARG002
-        """From the nearest point of the manifold."""
+        """Start from the nearest point of the manifold."""
         return PymanoptState(polar(X))
 
     def step(self, s: PymanoptState, agents: Agents) -> PymanoptState:
-        """No round."""
+        """``iterations`` iterations of Pymanopt for each hosted agent; no round."""
         return PymanoptState(np.stack([self.burst(s.X, i, agents) for i in range(len(s.X))]))
 
     def burst(self, X: Array, i: int, agents: Agents) -> Array:
-        """Some iterations of agent i; the others stand still."""
+        """X_i after ``iterations`` iterations, ``(n, p)``; the other agents' X stay as they are."""
         G = agents.gradient(X)[i]
         size = float(np.linalg.norm(G, 2)) if np.isfinite(G).all() else 0.0
         length = float(norm(tangent(X[i], G)))
         if size == 0 or length <= NOISE * size:
-            return np.asarray(X[i])  # nothing to do, or nothing that can be done
+            return np.asarray(X[i])  # stationary, or not finite
 
         def at(Y: Array) -> Array:
             stack = X.copy()
@@ -90,7 +95,7 @@ class Pymanopt:
             t = NUDGE / float(norm(Z))
             return np.asarray((slope(Y + t * Z) - slope(Y - t * Z)) / (2 * t))
 
-        # Whatever overflows or divides by zero in there shows in the result.
+        # An overflow or a division by zero in Pymanopt shows in the result.
         with np.errstate(all="ignore"):
             return optimise(self.method, X[i], cost, slope, curvature, length / size, self.iterations)
 
@@ -98,8 +103,8 @@ class Pymanopt:
 def optimise(
     method: str, X: Array, cost: Any, slope: Any, curvature: Any, length: float, iterations: int
 ) -> Array:
-    """Pymanopt's answer; it is imported here and nowhere else."""
-    import pymanopt
+    """The last iterate of Pymanopt's optimiser, ``(n, p)``. Pymanopt is imported here only."""
+    pymanopt = _import_pymanopt()
     from pymanopt.optimizers import ConjugateGradient, SteepestDescent, TrustRegions
     from pymanopt.optimizers.line_search import AdaptiveLineSearcher, BackTrackingLineSearcher
 
@@ -114,6 +119,17 @@ def optimise(
     elif method == "gradient":
         optimiser = SteepestDescent(BackTrackingLineSearcher(initial_step_size=length), **limits)
     else:
-        limits["max_iterations"] += 1  # it counts the look at its start
+        limits["max_iterations"] += 1  # it counts the evaluation of its start
         optimiser = ConjugateGradient(line_searcher=AdaptiveLineSearcher(initial_step_size=length), **limits)
     return np.asarray(optimiser.run(problem, initial_point=X).point)
+
+
+def _import_pymanopt() -> Any:
+    """The package. Its import sets JAX to float64 for the whole process, which is undone."""
+    if find_spec("jax") is None:
+        return import_module("pymanopt")
+    config: Any = import_module("jax").config
+    before = config.jax_enable_x64
+    package = import_module("pymanopt")
+    config.update("jax_enable_x64", before)
+    return package

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.algorithms.blocks.step_sizes import FIRST, Move, alternating, scalar
-from destiny.errors import SettingsError, is_number, is_whole
-from destiny.geometry.stiefel import identity, inner, norm, polar, transpose, violation
-from destiny.protocols import Agents, Array
+from destiny.algorithms.blocks.step_sizes import FIRST, Move, alternating
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import identity, inner, norm, polar, scalar, transpose, violation
+from destiny.protocols import Agents, AlgorithmBase, Array
+from destiny.validation import is_number, is_whole
 
 DRIFT = 1e-13  # infeasibility at which X is orthonormalised again, as the authors do
 ROUNDING = 1e-14  # of |f|: a difference below it says nothing about ascent or descent
@@ -26,36 +27,36 @@ class WenYinState:
     D: Array
     """G - X G^T X."""
     tau: Array
-    """The next step to try."""
+    """First trial of the next step."""
     C: Array
-    """Zhang & Hager's average of the values so far, which a new value must undercut."""
+    """Zhang & Hager's weighted average of the values so far, the reference of the line search."""
     Q: Array
-    """Its weight."""
+    """Weight of C."""
     count: Array
     scale: Array
     """||D|| at the start."""
 
 
 @dataclass(frozen=True)
-class WenYin:
+class WenYin(AlgorithmBase):
     """X+ = X(tau),  X(tau) = (I + tau/2 A)^-1 (I - tau/2 A) X,  A = G X^T - X G^T,  G = grad f(X).
 
     The curve stays on the manifold and starts along -(G - X G^T X). tau starts from alternating
     Barzilai-Borwein steps and shrinks until f(X(tau)) <= C - rho tau ||G - X G^T X||^2, where C averages
-    earlier values (Zhang & Hager); the last trial is taken as it is. The authors' first tau (1e-3) depends
-    on the scale of f, this one does not; and the search forgives rounding errors of f, without which it
-    could not go beyond a gradient of about 1e-8.
+    earlier values (Zhang & Hager); the last trial is accepted in any case. The authors' first tau (1e-3)
+    depends on the scale of f, this one does not. The search tolerates rounding errors of f: otherwise it
+    would stop at a gradient of about 1e-8.
 
     Parameters
     ----------
     rho : float in (0, 1)
-        Share of the decrease a straight line would give that is asked for.
+        Required decrease, relative to that of the linear model.
     gamma : float in [0, 1]
-        How much of earlier values is remembered; 0 is monotone.
+        Weight of earlier values in C; 0 makes the search monotone.
     shrink : float in (0, 1)
-        Factor of tau after a trial that failed.
+        Factor of tau after a rejected trial.
     trials : int
-        Trials of a search at most.
+        Largest number of trials in a search.
     """
 
     rho: float = 1e-4
@@ -76,7 +77,7 @@ class WenYin:
             raise SettingsError(f"trials must be a whole number of at least 1; found {self.trials!r}")
 
     def init(self, X: Array, agents: Agents) -> WenYinState:
-        """From the nearest point of the manifold."""
+        """Start from the nearest point of the manifold."""
         X = polar(X)
         G = agents.gradient(X)
         D = downhill(X, G)
@@ -87,7 +88,7 @@ class WenYin:
         )
 
     def step(self, s: WenYinState, agents: Agents) -> WenYinState:
-        """No round; one value for each trial, one gradient."""
+        """One search along the curve: one value for each trial and one gradient; no round."""
         tau = s.tau
         slope = self.rho * scalar(inner(s.D, s.D))
         for trial in range(self.trials):
@@ -112,14 +113,14 @@ class WenYin:
 
 
 def downhill(X: Array, G: Array) -> Array:
-    """G - X G^T X: the curve starts along minus this, and it vanishes at the stationary points."""
+    """G - X G^T X, minus the derivative of the curve at tau = 0; zero at the stationary points."""
     return G - X @ (transpose(G) @ X)
 
 
 def curve(X: Array, G: Array, tau: Array) -> Array:
-    """X(tau), from systems 2p x 2p, or n x n where those are not larger."""
+    """X(tau), by linear systems of size 2p, or n if that is not larger."""
     n, p = X.shape[-2:]
-    G = tau / 2 * G  # here rather than in the systems: these then do not depend on the scale of f
+    G = tau / 2 * G  # first, so that the entries of the systems do not depend on the scale of f
     if 2 * p >= n:
         A = G @ transpose(X) - X @ transpose(G)
         return np.asarray(np.linalg.solve(identity(n) + A, X - A @ X), np.float64)

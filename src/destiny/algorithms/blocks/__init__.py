@@ -1,1 +1,1 @@
-"""What several methods are built from."""
+"""Parts shared by several methods."""

@@ -7,24 +7,25 @@ from typing import Literal, Self
 
 from destiny.algorithms.blocks.gossip import chebyshev, fast_mix
 from destiny.algorithms.blocks.opening import check_lambda
-from destiny.errors import SettingsError, is_whole
-from destiny.protocols import Agents, Array, Topology
+from destiny.errors import SettingsError
+from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
+from destiny.validation import did_you_mean, is_whole
 
 MIXINGS = ("plain", "chebyshev", "fastmix")
 
 
 @dataclass(frozen=True)
-class Consensus:
-    """How agents average before each step.
+class Consensus(AlgorithmBase):
+    """Several rounds of averaging per step.
 
     Parameters
     ----------
     rounds : int
         Rounds of communication per step (t or K in papers).
     mixing : "plain", "chebyshev" or "fastmix"
-        W^t, or an accelerated average; those pay from about 8 rounds on, on badly connected networks.
+        W^t, or accelerated averaging, which is worth it from about 8 rounds on, on badly connected networks.
     lambda_ : None or a number in [0, 1)
-        How well the network mixes. Accelerated mixing takes the network's own if it is not given.
+        ||W - 11^T/d||_2. Accelerated averaging takes the network's own by default.
     """
 
     rounds: int = 1
@@ -35,14 +36,19 @@ class Consensus:
         if not is_whole(self.rounds) or self.rounds < 1:
             raise SettingsError(f"rounds must be a whole number of at least 1; found {self.rounds!r}")
         if self.mixing not in MIXINGS:
-            raise SettingsError(f"mixing must be one of {', '.join(MIXINGS)}; found {self.mixing!r}")
+            near = did_you_mean(self.mixing, MIXINGS)
+            raise SettingsError(f"mixing must be one of {', '.join(MIXINGS)}; found {self.mixing!r}{near}")
         check_lambda(self.lambda_)
 
-    def on(self, network: Topology) -> Self:
-        """The same, with the network's lambda: accelerated gossip keeps the mean only if all use the same."""
+    def on(self, network: TopologyBase) -> Self:
+        """The same settings with the network's lambda, if accelerated averaging needs it.
+
+        All agents must use the same number, or the mean is not kept. Raises `SettingsError` on a network that
+        changes, which has no lambda.
+        """
         if self.mixing == "plain" or self.lambda_ is not None:
             return self
-        if not hasattr(network, "lambda_"):
+        if network.lambda_ is None:
             raise SettingsError(
                 f"{self.mixing} gossip needs lambda, and this network changes from round to round: "
                 "give lambda, or use plain mixing"
@@ -50,7 +56,7 @@ class Consensus:
         return replace(self, lambda_=network.lambda_)
 
     def average(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
-        """The rounds of one step."""
+        """Average the arrays in the ``rounds`` rounds of one step."""
         if self.mixing == "plain":
             return agents.mix(*arrays, rounds=self.rounds)
         assert self.lambda_ is not None  # filled in before the run

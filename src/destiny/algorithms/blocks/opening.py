@@ -1,4 +1,4 @@
-"""The rounds before the first step, in which agents learn what they were not told; and settings for them."""
+"""Initial rounds that estimate beta, the scale of the step and lambda when they are not given."""
 
 from __future__ import annotations
 
@@ -7,84 +7,95 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.algorithms.blocks.gossip import survey
-from destiny.algorithms.blocks.step_sizes import StepRule, scalar, steepest
-from destiny.errors import ProblemError, SettingsError, is_number, is_whole
+from destiny.algorithms.blocks.curvature import eighth_power, eighth_root, largest_curvature
+from destiny.algorithms.blocks.gossip import average_and_estimate_lambda
+from destiny.algorithms.blocks.step_sizes import StepRule
+from destiny.errors import ProblemError, SettingsError
+from destiny.geometry.stiefel import scalar
 from destiny.protocols import Agents, Array
+from destiny.validation import is_number, is_whole
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """What the agents know after the opening rounds; scalars ``(agents, 1, 1)``."""
+class OpeningEstimates:
+    """Results of the opening rounds; scalars ``(agents, 1, 1)``."""
 
     D: Array
-    """Their directions, mixed; the mean is unchanged."""
+    """The directions after mixing, ``(agents, n, p)``; their mean is unchanged."""
     size: Array
     """Spectral norm of the mean gradient."""
     lambda_: Array
-    """How well the network mixes; 0 where nobody asked."""
+    """lambda as given or estimated; 0 if there are no opening rounds and none is given."""
     curvature: Array
-    """Largest curvature of an agent's direction, roughly; 0 where nobody asked."""
+    """Eighth root of the mean of L^8 over the agents; 0 if the step rule does not need it."""
 
 
-def learn(
-    agents: Agents, X: Array, slope: Array, H: Array, rule: StepRule, rounds: int, lambda_: float | None,
+def opening_rounds(
+    agents: Agents,
+    X: Array,
+    slope: Array,
+    H: Array,
+    rule: StepRule,
+    rounds: int,
+    lambda_: float | None,
     field: Callable[[Array], Array],
-) -> Learnt:  # fmt: skip
-    """Average the agents' gradients and directions (and curvatures, if the rule asks) for some rounds."""
+) -> OpeningEstimates:
+    """Average gradients ``slope`` and directions H, ``(agents, n, p)``, for ``rounds`` rounds.
+
+    If the rule needs the curvature of ``field``, the directions as a function of X, that of every agent is
+    measured and averaged, too. Raises `ProblemError` if a gradient is not finite.
+    """
     require_finite(agents, slope)
-    curved = rule.eta is None and rule.unit == "curvature"
-    L = steepest(field, X, slope) if curved else np.zeros((len(X), 1, 1))
-    known = np.full_like(L, lambda_ or 0.0)
+    by_curvature = rule.eta is None and rule.first_step_unit == "curvature"
+    L = largest_curvature(field, X, slope) if by_curvature else np.zeros((len(X), 1, 1))
+    result = np.full_like(L, lambda_ or 0.0)
     D = H
     if rounds:
-        # The mean of L^8 over the agents is ruled by the largest, and that is what limits the step.
-        (slope, D, *rest), felt = survey(agents, slope, H, *([eighth(L)] if curved else []), rounds=rounds)
-        L = eighth_root(rest[0]) if curved else L
-        known = felt if lambda_ is None else known
-    return Learnt(D, scalar(np.linalg.norm(slope, 2, axis=(1, 2))), known, L)
+        # The mean of L^8 over the agents is dominated by the largest L, which limits the step.
+        shared = [eighth_power(L)] if by_curvature else []
+        if agents.private:
+            means = agents.exact_mean(slope, H, *shared)
+            if lambda_ is None:
+                _, estimate = average_and_estimate_lambda(agents, rounds=rounds)
+        else:
+            means, estimate = average_and_estimate_lambda(agents, slope, H, *shared, rounds=rounds)
+        slope, D, *rest = means
+        L = eighth_root(rest[0]) if by_curvature else L
+        result = estimate if lambda_ is None else result
+    return OpeningEstimates(D, scalar(np.linalg.norm(slope, 2, axis=(1, 2))), result, L)
 
 
 def require_finite(agents: Agents, slope: Array) -> None:
-    """Refuse an objective whose gradient at the start is not made of numbers, naming the agent."""
+    """Raise `ProblemError` with the first agent whose gradient at the start is not finite."""
     broken = agents.ids[~np.isfinite(slope).all(axis=(1, 2))]
     if len(broken):
         raise ProblemError(f"the gradient of agent {broken[0]} is not finite at the start: check its f_i")
 
 
-def eighth(L: Array) -> Array:
-    """L^8."""
-    return np.square(np.square(np.square(L)))
+def needs_opening(rule: StepRule, lambda_: float | None) -> bool:
+    """Whether a step rule needs opening rounds: for its first step, or for a lambda that is not given."""
+    return rule.eta is None or (rule.needs_lambda and lambda_ is None)
 
 
-def eighth_root(L: Array) -> Array:
-    """By square roots, which keep the bits when everything is scaled by a power of two."""
-    return np.sqrt(np.sqrt(np.sqrt(L)))
-
-
-def asks(rule: StepRule, lambda_: float | None) -> bool:
-    """Whether a step rule needs the opening rounds."""
-    return rule.eta is None or (rule.network and lambda_ is None)
-
-
-def check_step(rule: StepRule, allowed: tuple[type, ...] = ()) -> None:
-    """Refuse what is not a step rule, or not one of those a method can use."""
-    if not hasattr(rule, "update") or isinstance(rule, type):
+def check_step(rule: StepRule, allowed: tuple[type[StepRule], ...] = ()) -> None:
+    """Raise `SettingsError` unless ``rule`` is a step rule, of an ``allowed`` class if any are listed."""
+    if not isinstance(rule, StepRule):
         raise SettingsError(f"the step size must be a rule such as Constant(0.1); found {rule!r}")
     if allowed and not isinstance(rule, allowed):
         raise SettingsError(
-            f"the step size must be one of {', '.join(a.kind for a in allowed)}, as agents with different "  # type: ignore[attr-defined]
-            f"steps would agree on a wrong answer here; found {getattr(rule, 'kind', rule)}"
+            f"the step size must be one of {', '.join(a.kind for a in allowed)}, as agents with different "
+            f"steps would agree on a wrong answer here; found {rule.kind}"
         )
 
 
 def check_gossip(gossip: int) -> None:
-    """Refuse an opening too short to learn from."""
-    if not is_whole(gossip) or gossip < 5:  # two windows to compare, one to average: see survey
+    """Raise `SettingsError` unless ``gossip`` is a whole number of at least 5 opening rounds."""
+    # average_and_estimate_lambda compares two windows of energies and averages them in a third
+    if not is_whole(gossip) or gossip < 5:
         raise SettingsError(f"gossip must be a whole number of at least 5 rounds; found {gossip!r}")
 
 
 def check_lambda(lambda_: float | None) -> None:
-    """Refuse a lambda no network has."""
+    """Raise `SettingsError` unless ``lambda_`` is None or a number in [0, 1)."""
     if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ < 1):
         raise SettingsError(f"lambda must be in [0, 1); found {lambda_!r}")

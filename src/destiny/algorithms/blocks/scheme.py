@@ -1,7 +1,7 @@
-"""What gradient tracking, EXTRA, exact diffusion and descent share: a direction, its penalty, a step size.
+"""Base of gradient tracking, EXTRA, exact diffusion and descent: a direction, its penalty, a step size.
 
-A method of this family is a scheme (how agents agree) times a direction (where they go, in
-`destiny.directions`). A scheme's own file has its recursion and nothing else.
+A method of this family combines a scheme, which says how agents agree, with a direction of
+`destiny.directions`. The file of a scheme has its recursion and nothing else.
 """
 
 from __future__ import annotations
@@ -12,33 +12,40 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from destiny.algorithms.blocks.opening import asks, check_gossip, check_lambda, check_step, learn
-from destiny.algorithms.blocks.step_sizes import BB, Pace, StepRule, first
-from destiny.errors import SettingsError, is_number
+from destiny.algorithms.blocks.opening import (
+    check_gossip,
+    check_lambda,
+    check_step,
+    needs_opening,
+    opening_rounds,
+)
+from destiny.algorithms.blocks.step_sizes import BB, Pace, StepRule, initial_pace
+from destiny.errors import SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
 from destiny.geometry.stiefel import deviation
-from destiny.protocols import Agents, Array
+from destiny.protocols import Agents, AlgorithmBase, Array
+from destiny.validation import did_you_mean, is_number
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What the agents have before their first step."""
+    """Quantities of the agents before their first step."""
 
     E: Array
     """X^T X - I."""
     H: Array
-    """Their directions, the penalty's part included."""
+    """Directions, penalty included."""
     D: Array
-    """Their directions, mixed in the opening rounds; the mean is that of H."""
+    """Directions after the opening rounds; mean(D) = mean(H)."""
     beta: Array
     pace: Pace
     lambda_: Array
-    """How well the network mixes, as given or estimated."""
+    """lambda as given or estimated, ``(agents, 1, 1)``."""
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """Settings of every method of the family.
+class Scheme(AlgorithmBase):
+    """Settings of the methods of this family.
 
     Parameters
     ----------
@@ -47,11 +54,12 @@ class Scheme:
     step_size : StepRule
         A rule of `destiny.steps`.
     direction : "h", "expen", "plam" or "landing"
-        What the agents follow; see `destiny.directions`.
+        The direction of the steps; see `destiny.directions`.
     gossip : int
-        Rounds at the start in which the agents learn what they were not told; none if nothing is missing.
+        Opening rounds, which estimate beta, the first step and lambda; none if all that is needed is given.
     lambda_ : None or a number in [0, 1)
-        How well the network mixes, if known; otherwise `BB` has it estimated in the same rounds.
+        ||W - 11^T/d||_2, how well the network mixes. By default it is estimated in the opening rounds if the
+        step rule needs it.
     """
 
     beta: float | Literal["auto"] = "auto"
@@ -59,68 +67,86 @@ class Scheme:
     direction: str = "h"
     gossip: int = 20
     lambda_: float | None = None
-    rules: ClassVar[tuple[type, ...]] = ()  # the step rules a scheme can use; empty means all
+    rules: ClassVar[tuple[type[StepRule], ...]] = ()
+    """Step rules that a scheme can use; empty means all."""
     directions: ClassVar[tuple[str, ...]] = ANY_F
-    averaged: ClassVar[bool] = True  # whether the steps themselves are mixed
+    averaged: ClassVar[bool] = True
+    """Whether the steps themselves are mixed."""
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
             raise SettingsError(f'beta must be "auto" or a number >= 0; found {self.beta!r}')
         if self.direction not in self.directions:
-            known = ", ".join(self.directions)
-            raise SettingsError(f"direction must be one of {known}; found {self.direction!r}")
+            names = ", ".join(self.directions)
+            near = did_you_mean(self.direction, self.directions)
+            raise SettingsError(f"direction must be one of {names}; found {self.direction!r}{near}")
         check_step(self.step_size, self.rules)
         check_gossip(self.gossip)
         check_lambda(self.lambda_)
 
     @property
+    def step_rule(self) -> StepRule:
+        """The setting ``step_size``."""
+        return self.step_size
+
+    @property
     def opening(self) -> int:
-        """Rounds before the first step."""
-        return self.gossip if self.beta == "auto" or asks(self.step_size, self.lambda_) else 0
+        """Number of rounds before the first step."""
+        return self.gossip if self.beta == "auto" or needs_opening(self.step_size, self.lambda_) else 0
 
     def open(self, X: Array, agents: Agents) -> Opening:
-        """Everything the agents need for their first step, learnt from their neighbours where need be."""
+        """Run the opening rounds from X; a gradient that is not finite raises `ProblemError`."""
         direction = DIRECTIONS[self.direction]
         E = deviation(X)
         slope = agents.gradient(direction.point(X, E))
         H = direction.assemble(X, E, slope, 0.0)
-        known = learn(
-            agents, X, slope, H, self.step_size, self.opening, self.lambda_,
+        estimates = opening_rounds(
+            agents,
+            X,
+            slope,
+            H,
+            self.step_size,
+            self.opening,
+            self.lambda_,
             field=lambda Y: direction(agents.gradient, Y, 0.0),
-        )  # fmt: skip
-        beta = known.size if self.beta == "auto" else np.full_like(known.size, self.beta)
-        # The penalty's part of H is local: added to H and D alike it keeps mean(D) = mean(H).
+        )
+        beta = estimates.size if self.beta == "auto" else np.full_like(estimates.size, self.beta)
+        # The penalty is local: added to H and D alike it keeps mean(D) = mean(H).
         pull = X @ (beta * E)
-        # Off the manifold the penalty curves like 2 beta, along it the rest does.
-        L = np.maximum(known.curvature, 2 * beta)
-        pace = first(self.step_size, known.size, known.lambda_, L, self.averaged)
-        return Opening(E, H + pull, known.D + pull, beta, pace, known.lambda_)
+        # The penalty has curvature 2 beta across the manifold and none along it.
+        L = np.maximum(estimates.curvature, 2 * beta)
+        pace = initial_pace(self.step_size, estimates.size, estimates.lambda_, L, self.averaged)
+        return Opening(E, H + pull, estimates.D + pull, beta, pace, estimates.lambda_)
 
-    def towards(self, X: Array, E: Array, beta: Array, agents: Agents, step: int | None = None) -> Array:
-        """The direction at X, from E = X^T X - I; of a step's mini-batches if its number is given."""
+    def direction_at(self, X: Array, E: Array, beta: Array, agents: Agents, step: int | None = None) -> Array:
+        """The direction H(X) ``(agents, n, p)`` with E = X^T X - I; with ``step``, of its mini-batches."""
         direction = DIRECTIONS[self.direction]
         return direction.assemble(X, E, agents.gradient(direction.point(X, E), step), beta)
 
 
-def heed(
+def mix_with_curvature(
     mix: Callable[..., tuple[Array, ...]], rule: StepRule, pace: Pace, *arrays: Array
 ) -> tuple[tuple[Array, ...], Pace]:
-    """One round (or several) that also tells the neighbours how curved an agent has found its own f_i.
+    """Mix ``arrays``; send the local curvature estimate along and keep the larger of it and the average.
 
-    Where steps are not averaged, an agent with few samples or none would take the long steps its own data
-    allow, and pull the others apart. Only a rule that looks at curvature asks for it.
+    Return the mixed arrays and the pace with the new curvature. Where steps are not averaged, an agent with
+    few samples or none would otherwise take steps that are too long for its neighbours. Rules that do not
+    estimate the curvature during a run send nothing along.
     """
-    if not rule.network or rule.unit != "gradient":
+    if not rule.needs_lambda or rule.first_step_unit != "gradient":
         return mix(*arrays), pace
     *mixed, curvature = mix(*arrays, pace.curvature)
     return tuple(mixed), replace(pace, curvature=np.maximum(pace.curvature, curvature))
 
 
-def even(agents: Agents, rule: StepRule, pace: Pace, *arrays: Array) -> tuple[tuple[Array, ...], Pace]:
-    """One round that also evens out the agents' step sizes, unless they were given as a number.
+def mix_with_step_size(
+    agents: Agents, rule: StepRule, pace: Pace, *arrays: Array
+) -> tuple[tuple[Array, ...], Pace]:
+    """Mix ``arrays`` and, unless the step size is given as a number, the step sizes as well.
 
-    Methods without a tracker are exact only if all agents take the same step in the end. An agent whose
-    curvature asks for a shorter step draws all others down to it, round by round.
+    Return the mixed arrays and the pace with the mixed step size. Methods without a tracker are exact only if
+    all agents take the same step in the limit; an agent that shortens its step shortens that of all others,
+    round by round.
     """
     if rule.eta is not None:
         return agents.mix(*arrays), pace

@@ -1,10 +1,11 @@
-"""What the penalty methods for one agent share: gradient tracking where nobody else is."""
+"""Base of the penalty methods for one agent: gradient tracking without neighbours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.tracking import Tracking, TrackingState
 from destiny.geometry.stiefel import deviation
@@ -12,8 +13,8 @@ from destiny.protocols import Agents, Array
 
 
 @dataclass(frozen=True)
-class Alone(Tracking):
-    """X+ = X - eta H(X): gradient tracking where nobody else is, so D = H and nothing is sent.
+class SingleAgentTracking(Tracking):
+    """X+ = X - eta H(X): gradient tracking with one agent, so that D = H and nothing is sent.
 
     Parameters
     ----------
@@ -22,30 +23,30 @@ class Alone(Tracking):
     """
 
     direction: str = field(default="plam", init=False)
-    gossip: int = field(default=20, init=False)  # not used: there is nobody to ask
+    gossip: int = field(default=20, init=False)  # not used: one agent has no opening rounds
     lambda_: float | None = field(default=0.0, init=False)
 
     @property
     def opening(self) -> int:
-        """Rounds before the first step: what one agent finds at its start is all there is to know."""
+        """0: one agent measures everything itself."""
         return 0
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
-        """No round."""
-        X = self.settle(s.X - self.stride(s) * s.D)
+        """One gradient, no round."""
+        X = self.project(s.X - self.step_length(s) * s.D)
         E = deviation(X)
-        H = self.towards(X, E, s.beta, agents)
+        H = self.direction_at(X, E, s.beta, agents)
         dH = H - s.H
-        return self.arrive(s, X, E, H, H, dH, np.zeros_like(s.violation))
+        return self.finish_step(s, X, E, H, H, dH, np.zeros_like(s.violation))
 
-    def stride(self, s: TrackingState) -> Array:
-        """How far along -D."""
+    def step_length(self, s: TrackingState) -> Array:
+        """eta, ``(agents, 1, 1)``; a subclass may shorten it."""
         return s.pace.eta
 
-    def remarks(self, s: TrackingState, ids: Array, converged: bool) -> list[str]:
-        """What `Tracking` says, but for the region R, which is DESTINY's."""
+    def remarks(self, s: TrackingState, ids: NDArray[np.intp], converged: bool) -> list[str]:
+        """The notes of `Tracking` except that on the region R, which is DESTINY's."""
         return super().remarks(replace(s, worst=np.zeros_like(s.worst)), ids, converged)
 
-    def settle(self, X: Array) -> Array:
-        """Where a step ends: here, where it led to."""
+    def project(self, X: Array) -> Array:
+        """X itself; a subclass may project it."""
         return X

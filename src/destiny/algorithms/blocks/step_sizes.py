@@ -1,42 +1,48 @@
-"""Step sizes: constant, a share of 1/L, diminishing, Barzilai-Borwein as printed and with safeguards.
+"""Step sizes: constant, proportional to 1/L, diminishing, Barzilai-Borwein as printed and with safeguards.
 
-A rule is a frozen dataclass of settings. What it remembers is a `Pace`, arrays ``(agents, 1, 1)`` that
-live in the algorithm's state; every agent sets its step from what it sees itself.
+A rule is a frozen dataclass of settings. Its memory is a `Pace`, arrays ``(agents, 1, 1)`` in the state of
+the algorithm. Every agent computes its step from local quantities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from destiny.errors import SettingsError, is_number
-from destiny.geometry.stiefel import inner, norm
+from destiny.algorithms.blocks.curvature import secants
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import inner, scalar
 from destiny.protocols import Array
+from destiny.validation import check_positive
 
-FIRST = 0.05  # Barzilai-Borwein's first step times ||gradient||: small against any curvature
-SLANT = 1e-5  # cosine of the angle between S and J below which it is taken for noise: condition 4e10
+FIRST = 0.05  # first Barzilai-Borwein step times ||gradient||_2: it moves X by about 0.05
+SLANT = 1e-5  # smallest cosine between S and J that is not noise; a quadratic of condition 4e10 reaches it
+GROW = (
+    1.001  # growth of the bound on a step, per step, while agents approach each other: doubled in 700 steps
+)
+SHRINK_MOST = 10  # the bound on a step shrinks to a tenth at most: no drift may stop a run
 Unit: TypeAlias = Literal["gradient", "curvature"]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """What a step rule remembers, one number per agent in each array ``(agents, 1, 1)``."""
+    """Memory of a step rule, one number per agent in each array ``(agents, 1, 1)``."""
 
     eta: Array
     """The next step size."""
     bound: Array
     """The step never exceeds bound / curvature."""
     limit: Array
-    """Where bound starts and what it never exceeds: c sqrt(1 - lambda) / lambda for DESTINY; see `first`."""
+    """Where ``bound`` starts and what it never exceeds: `StepRule.network_limit`."""
     curvature: Array
-    """L_i, recent largest secant ||dH|| / ||dX||, forgotten slowly."""
+    """L_i, largest recent secant ||dH|| / ||dX||; decays slowly."""
     peak: Array
-    """Largest secant ever seen."""
+    """Largest secant so far."""
     floor: Array
-    """Curvature at which neighbours drifted apart: forgetting stops there."""
+    """Curvature at which an agent and its neighbours drifted apart: L_i does not decay below it."""
     fast: Array
     """Disagreement averaged over about 10 steps."""
     slow: Array
@@ -46,248 +52,241 @@ class Pace:
 
     @property
     def next(self) -> int:
-        """The number of the step being taken, from 1; agents count alike."""
+        """Number of the step under way, from 1; the same for all agents."""
         return int(self.count.flat[0]) + 1
 
     @classmethod
     def start(cls, eta: Array, bound: Array) -> Pace:
-        """The pace before the first step."""
+        """The pace before the first step, with ``limit`` = ``bound`` and everything else 0."""
         zero = np.zeros_like(eta)
         return cls(eta, bound, bound, zero, zero, zero, zero, zero, zero)
 
 
 @dataclass(frozen=True)
 class Move:
-    """What one step showed: differences of iterates, trackers and directions, and the disagreement."""
+    """What a step rule gets to see of a step; matrices ``(agents, n, p)``, numbers ``(agents, 1, 1)``."""
 
     S: Array
     """X_k - X_{k-1}."""
     J: Array
     """D_k - D_{k-1}."""
     dH: Array
-    """H_k - H_{k-1}: local, hence free of other agents' curvature."""
+    """H_k - H_{k-1} of the agent alone, hence free of other agents' curvature."""
     disagreement: Array
-    """||V_i - (W V)_i|| of the message V_i just mixed, ``(agents, 1, 1)``."""
+    """||V_i - (W V)_i|| of the message V_i just mixed."""
     length: Array
-    """||D_k||, ``(agents, 1, 1)``."""
+    """||D_k||."""
 
 
-class StepRule(Protocol):
-    """How an agent sets its step size."""
+class StepRule(ABC):
+    """How an agent sets its step size: a frozen dataclass of settings with `update`."""
 
-    @property
-    def eta(self) -> float | None:
-        """First step; None means a share of one over what the agents find at their start."""
+    kind: ClassVar[str] = ""
+    """Its name in files; by default that of its class."""
+    eta: float | None
+    """The first step; None chooses it from what the agents measure at their start, see `initial_pace`."""
+    needs_lambda: ClassVar[bool] = False
+    """Whether the rule uses lambda, how well the network mixes."""
+    first_step_unit: ClassVar[Unit] = "gradient"
+    """Where eta is None: the first step is a factor times 1 / ||gradient|| or 1 / curvature."""
 
-    @property
-    def share(self) -> float:
-        """First step in units of 1 / ||gradient|| or 1 / curvature, where eta is None."""
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.kind or cls.__name__
 
-    @property
-    def unit(self) -> Unit:
-        """Which of the two."""
+    def network_limit(self, lambda_: Array, averaged: bool) -> Array:
+        """Largest step times curvature on a network with this lambda, ``(agents, 1, 1)``."""
+        return gradient_limit(1.0, lambda_, averaged)
 
-    @property
-    def network(self) -> bool:
-        """Whether the rule wants to know how well the network mixes."""
-
+    @abstractmethod
     def update(self, pace: Pace, move: Move) -> Pace:
-        """The pace after a step."""
+        """Return the pace after a step."""
 
-    def steeper(self, pace: Pace, by: Array) -> Pace:
-        """The pace when the direction became steeper by a known curvature, ``(agents, 1, 1)``."""
+    def add_curvature(self, pace: Pace, by: Array) -> Pace:  # noqa: ARG002
+        """Return the pace after the curvature of the direction grew by ``by``, ``(agents, 1, 1)``.
 
-
-def scalar(values: Array) -> Array:
-    """``(agents,) -> (agents, 1, 1)``, to multiply stacks."""
-    return values[:, None, None]
-
-
-def positive(name: str, value: float | None, optional: bool = False) -> None:
-    """Refuse a setting that is not a positive finite number."""
-    if value is None and optional:
-        return
-    if not is_number(value) or value <= 0:
-        raise SettingsError(f"{name} must be a positive number; found {value!r}")
+        Methods call it when they raise beta. By default the pace stays as it is.
+        """
+        return pace
 
 
-def unmoved(rule: StepRule, pace: Pace, by: Array) -> Pace:  # noqa: ARG001
-    """A rule that does not look at curvature has nothing to change."""
-    return pace
+def initial_pace(
+    rule: StepRule, size: Array, lambda_: Array, curvature: Array, averaged: bool = False
+) -> Pace:
+    """The pace before the first step, every argument and result ``(agents, 1, 1)``.
 
-
-def steepest(field: Callable[[Array], Array], X: Array, towards: Array) -> Array:
-    """Largest curvature of a field at X, ``(agents, 1, 1)``: ten power iterations on its differences."""
-    here = field(X)
-    V = towards
-    for _ in range(10):
-        V = bend(field, X, here, V)
-    return scalar(norm(V))
-
-
-def bend(field: Callable[[Array], Array], X: Array, here: Array, V: Array) -> Array:
-    """One power iteration: how a field, ``here`` at X, changes along V of any length. One gradient."""
-    tiny = 1e-6  # of ||V|| = 1: the difference is good to about 1e-6 either way, of which 10 % would do
-    length = scalar(norm(V))
-    V = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
-    return (field(X + tiny * V) - here) / tiny
-
-
-def first(rule: StepRule, size: Array, lambda_: Array, curvature: Array, averaged: bool = False) -> Pace:
-    """The pace before the first step, from what the agents found at their start.
-
-    ``averaged``: the steps themselves are mixed, as in DESTINY's form, and not only what came before them.
+    Parameters
+    ----------
+    rule : StepRule
+        Its ``eta`` is the first step. If that is None, the first step is ``FIRST / size`` or, for a rule with
+        ``first_step_unit = "curvature"``, ``rule.network_limit / curvature``; 0 for an agent that measured 0,
+        which waits for its neighbours to move it.
+    size : ndarray
+        Spectral norm of the mean gradient.
+    lambda_ : ndarray
+        How well the network mixes.
+    curvature : ndarray
+        Largest curvature of any agent's direction; read only if ``first_step_unit`` is "curvature".
+    averaged : bool
+        Whether the steps themselves are mixed, as in DESTINY's W (X - eta D).
     """
-    share, unit = np.full_like(size, rule.share), size
-    if rule.unit == "curvature":
-        unit = curvature
-        share = np.minimum(share, getattr(rule, "gap", np.inf) * (1 - lambda_))
-    # An agent that has seen no gradient at all waits for its neighbours to move it.
-    auto = np.divide(share, unit, out=np.zeros_like(unit), where=unit > 0)
-    eta = auto if rule.eta is None else np.full_like(size, rule.eta)
-    if rule.unit == "curvature":
-        return replace(Pace.start(eta, share), curvature=curvature, peak=curvature)
-    return Pace.start(eta, network_limit(rule, lambda_, averaged))
+    limit = rule.network_limit(lambda_, averaged)
+    by_curvature = rule.first_step_unit == "curvature"
+    factor, unit = (limit, curvature) if by_curvature else (np.full_like(size, FIRST), size)
+    auto = np.divide(factor, unit, out=np.zeros_like(unit), where=unit > 0)
+    pace = Pace.start(auto if rule.eta is None else np.full_like(size, rule.eta), limit)
+    return replace(pace, curvature=curvature, peak=curvature) if by_curvature else pace
 
 
-def network_limit(rule: StepRule, lambda_: Array, averaged: bool) -> Array:
-    """What a step times the curvature may be on a network with this lambda: c sqrt(1 - lambda) (/ lambda)."""
+def gradient_limit(cap: float, lambda_: Array, averaged: bool) -> Array:
+    """cap sqrt(1 - lambda) / lambda where steps are averaged, cap sqrt(1 - lambda) elsewhere."""
     bound = np.sqrt(1 - lambda_)
     if averaged:  # where one round averages at once (lambda = 0, or one agent alone) nothing limits the step
         bound = np.divide(bound, lambda_, out=np.full_like(lambda_, np.inf), where=lambda_ > 0)
-    return np.asarray(getattr(rule, "cap", 1.0) * bound)
+    return np.asarray(cap * bound)
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(StepRule):
     """The same step for ever, as in Algorithm 1 of the paper."""
 
     eta: float
     kind = "constant"
-    network = False
-    share = 0.0
-    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta)
+        check_positive("eta", self.eta)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
-        """Nothing changes but the count."""
+        """Count the step."""
         return replace(pace, count=pace.count + 1)
-
-    steeper = unmoved
 
 
 @dataclass(frozen=True)
-class Lipschitz:
+class Lipschitz(StepRule):
     """A constant step that needs no tuning: min(share, gap (1 - lambda)) / L, L the largest curvature seen.
 
-    L starts from the agents' own start (`steepest`) and grows where a secant ||dH|| / ||dX|| exceeds it. The
-    second bound is the network's: without it EXTRA and its kin lose consensus on heterogeneous agents. On
-    the paper's Figure 3 ADSA kept it with 0.13 / L and lost it with 0.2 / L at lambda 0.90; at lambda 0.79 it
+    L is measured at the start by power iterations and grows where a secant ||dH|| / ||dX|| exceeds it. The
+    bound gap (1 - lambda) keeps consensus in EXTRA and methods like it on heterogeneous agents: on the
+    paper's Figure 3, ADSA kept it with 0.13 / L and lost it with 0.2 / L at lambda 0.90; at lambda 0.79 it
     kept it with 0.3 / L and lost it with 0.5 / L.
     """
 
     share: float = 0.4
     gap: float = 1.0
     kind = "lipschitz"
-    network = True
+    needs_lambda = True
     eta = None
-    unit: ClassVar[Unit] = "curvature"
+    first_step_unit = "curvature"
 
     def __post_init__(self) -> None:
-        positive("share", self.share)
-        positive("gap", self.gap)
+        check_positive("share", self.share)
+        check_positive("gap", self.gap)
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.kind or cls.__name__
+
+    def network_limit(self, lambda_: Array, averaged: bool) -> Array:  # noqa: ARG002
+        """min(share, gap (1 - lambda))."""
+        return np.minimum(self.share, self.gap * (1 - lambda_))
 
     def update(self, pace: Pace, move: Move) -> Pace:
-        """Never longer than before, nor than the bound / L."""
+        """L = max(L, secant), eta = min(eta, bound / L)."""
         curvature = np.maximum(pace.curvature, secants(move.S, move.dH)[0])
-        eta = within(pace.eta, pace.bound, curvature)
+        eta = limit_step(pace.eta, pace.bound, curvature)
         return replace(pace, eta=eta, curvature=curvature, count=pace.count + 1)
-
-    steeper = unmoved
 
 
 @dataclass(frozen=True)
-class Diminishing:
-    """eta / (k + 1)^power: for methods that are exact only with vanishing steps.
+class Diminishing(StepRule):
+    """eta / (k + 1)^power, for methods that are exact only with vanishing steps.
 
-    Without an eta it is share / L at the start, as in `Lipschitz`.
+    Parameters
+    ----------
+    eta : float, optional
+        First step; by default share / L, with L measured at the start as in `Lipschitz`.
+    power : float
+    share : float
+        Read only if ``eta`` is None.
     """
 
     eta: float | None = None
     power: float = 0.5
     share: float = 0.5
     kind = "diminishing"
-    network = False
-    unit: ClassVar[Unit] = "curvature"
+    first_step_unit = "curvature"
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta, optional=True)
-        positive("power", self.power)
-        positive("share", self.share)
+        check_positive("eta", self.eta, optional=True)
+        check_positive("power", self.power)
+        check_positive("share", self.share)
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.kind or cls.__name__
+
+    def network_limit(self, lambda_: Array, averaged: bool) -> Array:  # noqa: ARG002
+        """share: the network is not considered."""
+        return np.full_like(lambda_, self.share)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
-        """One step further down."""
+        """eta (k / (k + 1))^power in step k."""
         count = pace.count + 1
         return replace(pace, eta=pace.eta * (count / (count + 1)) ** self.power, count=count)
 
-    steeper = unmoved
-
 
 def barzilai_borwein(move: Move) -> Array:
-    """``|<S, J> / <J, J>|`` of Section 4.2; not finite where the tracker did not move."""
+    """``|<S, J> / <J, J>|``, ``(agents, 1, 1)``; not finite where J = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return scalar(np.abs(inner(move.S, move.J)) / inner(move.J, move.J))
 
 
 @dataclass(frozen=True)
-class PlainBB:
-    """The Barzilai-Borwein step exactly as printed in Section 4.2; 0/0 keeps the last step."""
+class PlainBB(StepRule):
+    """The Barzilai-Borwein step ``|<S, J> / <J, J>|`` exactly as printed in Section 4.2 of the paper.
+
+    Parameters
+    ----------
+    eta : float, optional
+        First step; by default 0.05 / ||mean gradient||_2.
+    """
 
     eta: float | None = None
     kind = "bb-plain"
-    network = False
-    share = FIRST
-    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta, optional=True)
+        check_positive("eta", self.eta, optional=True)
 
     def update(self, pace: Pace, move: Move) -> Pace:
-        """The formula, wherever it is a number."""
+        """The formula; the last step where it is 0/0."""
         eta = barzilai_borwein(move)
         return replace(pace, eta=np.where(np.isfinite(eta), eta, pace.eta), count=pace.count + 1)
 
-    steeper = unmoved
 
-
-def secants(S: Array, dH: Array) -> tuple[Array, Array]:
-    """||dH|| / ||S||, and where it is more than rounding errors (elsewhere it is 0)."""
-    moved = inner(S, S)
-    # 1e-13 of ||X|| = sqrt(p): below it the differences are noise, and so would be the step.
-    sound = moved > 1e-26 * S.shape[-1]
-    secant = np.sqrt(np.divide(inner(dH, dH), moved, out=np.zeros_like(moved), where=sound))
-    return scalar(secant), scalar(sound)
-
-
-def within(eta: Array, limit: Array | float, size: Array) -> Array:
-    """The step, cut where eta * size exceeds the limit; a size of zero is no limit."""
+def limit_step(eta: Array, limit: Array | float, size: Array) -> Array:
+    """min(eta, limit / size), and eta where size is 0."""
     return np.where(eta * size > limit, limit / np.where(size > 0, size, 1.0), eta)
 
 
 @dataclass(frozen=True)
-class BB:
-    """Barzilai-Borwein steps that never outrun the network.
+class BB(StepRule):
+    """Barzilai-Borwein steps with an upper bound from the network: scale-free, nothing to tune.
 
-    eta_i = ``min(|<S, J>| / <J, J>, c sqrt(1 - lambda) / (lambda L_i))``, L_i the largest recent secant
-    ||dH_i|| / ||dX_i||, without the division by lambda where steps are not averaged. L_i is forgotten
-    (factor ``forget``) only while the agent and its neighbours draw closer. When they drift apart, L_i
-    returns to the largest secant ever seen, and the value at which the drift set in becomes a floor that
-    itself fades slowly (factor ``fade``); if that does not help, the bound itself shrinks, down to a tenth,
-    and grows again later. No step moves X by more than ``reach``: a quarter keeps it near the region R of
-    Lemma 2.1. Nothing to tune, and scale-free throughout. Long paths with very different agents remain out
-    of its reach: see docs/method.md.
+    eta_i = ``min(|<S, J>| / <J, J>, cap sqrt(1 - lambda) / (lambda L_i), reach / ||D_i||)``, where L_i is the
+    largest recent secant ||dH_i|| / ||dX_i||. Methods that do not average their steps leave out the division
+    by lambda.
+
+    L_i decays by the factor ``forget`` a step while an agent and its neighbours approach each other. When
+    they drift apart, L_i returns to the largest secant so far, and the value at which the drift began becomes
+    a lower bound that decays by ``fade`` a step. If they drift apart all the same, the bound on the step
+    shrinks by ``forget`` a step, to a tenth at most, and grows again by 0.1 % a step afterwards.
+    docs/method.md has the reasons, and where this is not enough.
+
+    Parameters
+    ----------
+    eta : float, optional
+        First step; by default 0.05 / ||mean gradient||_2.
+    cap : float
+    forget, fade : float in (0, 1]
+    reach : float
+        Largest move of X in one step (Frobenius norm): 1/4 keeps X near the region R of Lemma 2.1.
     """
 
     eta: float | None = None
@@ -296,46 +295,53 @@ class BB:
     fade: float = 0.997
     reach: float = 0.25
     kind = "bb"
-    network = True
-    share = FIRST
-    unit: ClassVar[Unit] = "gradient"
+    needs_lambda = True
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta, optional=True)
-        positive("cap", self.cap)
-        positive("reach", self.reach)
-        for name in ("forget", "fade"):
-            value = getattr(self, name)
-            positive(name, value)
+        check_positive("eta", self.eta, optional=True)
+        check_positive("cap", self.cap)
+        check_positive("reach", self.reach)
+        for name, value in (("forget", self.forget), ("fade", self.fade)):
+            check_positive(name, value)
             if value > 1:
                 raise SettingsError(f"{name} must be at most 1; found {value!r}")
 
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.kind or cls.__name__
+
+    def network_limit(self, lambda_: Array, averaged: bool) -> Array:
+        """cap sqrt(1 - lambda), over lambda where steps are averaged."""
+        return gradient_limit(self.cap, lambda_, averaged)
+
     def update(self, pace: Pace, move: Move) -> Pace:
-        """One step: do we draw closer, how curved is it here, how far may we go."""
+        """The formulas of the class docstring."""
         fast, slow = self.averages(pace, move.disagreement)
         closer = fast <= slow
         secant, sound = secants(move.S, move.dH)
         eta = barzilai_borwein(move)
         peak = np.maximum(pace.peak, secant)
         floor = np.where(closer, self.fade * pace.floor, np.maximum(pace.floor, pace.curvature))
-        trusted = np.where(closer, np.maximum(floor, self.forget * pace.curvature), peak)
-        curvature = np.where(sound, np.maximum(trusted, secant), pace.curvature)
-        # Still apart at the largest curvature: the network mixes worse than it seemed at the start.
-        helpless = ~closer & (pace.curvature >= pace.peak)
-        bound = pace.bound * np.where(helpless, self.forget, np.where(closer, 1.001, 1.0))
-        bound = np.clip(bound, pace.limit / 10, pace.limit)
+        recent = np.where(closer, np.maximum(floor, self.forget * pace.curvature), peak)
+        curvature = np.where(sound, np.maximum(recent, secant), pace.curvature)
+        # They drift apart even at the largest curvature: the network mixes worse than estimated at the start.
+        shrink = ~closer & (pace.curvature >= pace.peak)
+        bound = pace.bound * np.where(shrink, self.forget, np.where(closer, GROW, 1.0))
+        bound = np.clip(bound, pace.limit / SHRINK_MOST, pace.limit)
         eta = np.where(sound & np.isfinite(eta), eta, pace.eta)
-        eta = within(eta, bound, curvature)
-        eta = within(eta, self.reach, move.length)
+        eta = limit_step(eta, bound, curvature)
+        eta = limit_step(eta, self.reach, move.length)
         return Pace(eta, bound, pace.limit, curvature, peak, floor, fast, slow, pace.count + 1)
 
-    def steeper(self, pace: Pace, by: Array) -> Pace:
-        """What was seen of the curvature lacks the part just added."""
+    def add_curvature(self, pace: Pace, by: Array) -> Pace:
+        """Add ``by`` to L_i and to the largest secant, and shorten the step accordingly."""
         curvature, peak = pace.curvature + by, pace.peak + by
-        return replace(pace, curvature=curvature, peak=peak, eta=within(pace.eta, pace.bound, curvature))
+        return replace(pace, curvature=curvature, peak=peak, eta=limit_step(pace.eta, pace.bound, curvature))
 
     def averages(self, pace: Pace, disagreement: Array) -> tuple[Array, Array]:
-        """Disagreement over 10 and 50 steps: soon enough to see a drift, not misled by BB's own swings."""
+        """Exponential averages of the disagreement over about 10 and 50 steps.
+
+        Ten are few enough to notice a drift early, and more than Barzilai-Borwein's own oscillations take.
+        """
         first = pace.count == 0
         fast = np.where(first, disagreement, 0.9 * pace.fast + 0.1 * disagreement)
         slow = np.where(first, disagreement, 0.98 * pace.slow + 0.02 * disagreement)
@@ -343,9 +349,9 @@ class BB:
 
 
 def alternating(move: Move, count: Array, before: Array) -> Array:
-    """``|<S, J>| / <J, J>`` in odd steps, ``<S, S> / |<S, J>|`` in even ones; ``before`` if X did not move.
+    """``|<S, J>| / <J, J>`` in odd steps, ``<S, S> / |<S, J>|`` in even ones; ``before`` where S = 0.
 
-    The authors clip the step to fixed numbers; here, scale-free, it is the cosine between S and J.
+    The authors clip the step to fixed numbers. This clips the cosine between S and J, which is scale-free.
     """
     secant, sound = secants(move.S, move.dH)  # ||J|| / ||S||, as J = dH for one agent
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -356,38 +362,40 @@ def alternating(move: Move, count: Array, before: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Alternating:
-    """Alternating Barzilai-Borwein steps, for one agent.
+class Alternating(StepRule):
+    """Alternating Barzilai-Borwein steps, for one agent; the formulas are those of `alternating`.
 
-    No step moves X by more than ``reach``, as in `BB`: the long step alone would leave the manifold's
-    neighbourhood where the curvature along it is small or negative.
+    Parameters
+    ----------
+    eta : float, optional
+        First step; by default 0.05 / ||gradient||_2.
+    reach : float
+        Largest move of X in one step, as in `BB`: the longer of the two steps would otherwise leave the
+        neighbourhood of the manifold where the curvature along S is small or negative.
     """
 
     eta: float | None = None
     reach: float = 0.25
     kind = "bb-alternating"
-    network = False
-    share = FIRST
-    unit: ClassVar[Unit] = "gradient"
 
     def __post_init__(self) -> None:
-        positive("eta", self.eta, optional=True)
-        positive("reach", self.reach)
+        check_positive("eta", self.eta, optional=True)
+        check_positive("reach", self.reach)
 
     def update(self, pace: Pace, move: Move) -> Pace:
-        """The other formula's turn."""
+        """eta = min(alternating step, reach / ||D||)."""
         count = pace.count + 1
-        eta = within(alternating(move, count, pace.eta), self.reach, move.length)
+        eta = limit_step(alternating(move, count, pace.eta), self.reach, move.length)
         return replace(pace, eta=eta, count=count)
 
-    def steeper(self, pace: Pace, by: Array) -> Pace:
-        """Not beyond what the part just added allows by itself."""
-        return replace(pace, eta=within(pace.eta, 1.0, by))
+    def add_curvature(self, pace: Pace, by: Array) -> Pace:
+        """eta = min(eta, 1 / by)."""
+        return replace(pace, eta=limit_step(pace.eta, 1.0, by))
 
 
 STEADY = (Constant, Diminishing)
-"""Rules that do not look at how gradients change: mini-batches change them more than X does."""
+"""Rules for mini-batches: they use no differences of gradients, to which sampling adds more than X does."""
 
-RULES: dict[str, type[BB | PlainBB | Alternating | Constant | Lipschitz | Diminishing]] = {
+RULES: dict[str, type[StepRule]] = {
     rule.kind: rule for rule in (BB, PlainBB, Alternating, Constant, Lipschitz, Diminishing)
 }

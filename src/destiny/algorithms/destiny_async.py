@@ -1,0 +1,366 @@
+"""Asynchronous DESTINY: accelerated gradient tracking by running sums, in which nobody waits for anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.curvature import curvature_along
+from destiny.errors import ProblemError, SettingsError
+from destiny.geometry.directions import ANY_F, DIRECTIONS
+from destiny.geometry.stiefel import inner, norm, violation
+from destiny.protocols import Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
+from destiny.validation import is_number
+
+# Numbers without another reason were chosen on the seeds named in docs/asynchrony.md.
+LOOK = 20  # wakes between two power iterations on the curvature, one gradient each
+FIRST_LOOK = 8  # power iterations at the start
+STEP = 0.5  # eta L on a network that mixes well
+GAP = 2.0  # c of eta <= c (1 - lambda) / L
+RESTART = 0.4  # momentum restarts if the neighbours' mean cosine exceeds -RESTART (1 - mu)
+MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
+MU_MOST = 0.95  # largest mu
+SMOOTHING = 0.05  # weight of the newest lag in its running mean
+ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
+STIFFNESS = 0.25  # beta >= STIFFNESS L
+REACH = 0.5  # largest move of X in one wake, Frobenius norm
+REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
+STATIONARY = 1e-6  # a tracker smaller than this, relative to the gradient, means that the start is stationary
+LIFE = 2**32  # stamp = LIFE life + count: exact in float64 up to 2^21 lives
+
+
+@dataclass(frozen=True)
+class AsyncMessage:
+    """What an agent tells all its neighbours after a wake (`destiny.protocols.Message`)."""
+
+    sender: Array
+    stamp: Array
+    heard: Array
+    point: Array
+    """V, the point ``(n, p)`` that neighbours average."""
+    total: Array
+    """Sum of all Z so far, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
+    age: Array
+    cosine: Array
+    curvature: Array
+    """Largest curvature that the sender has heard of."""
+    scale: Array
+    """Smallest reference norm of residuals that the sender has heard of."""
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """The newest message of each of the k neighbours, by field, neighbours on axis 0."""
+
+    stamp: Array
+    echo: Array
+    """The newest stamp of this agent that the neighbour had heard when it sent."""
+    uses: Array
+    """Wakes in which this message was used, plus 1."""
+    point: Array
+    total: Array
+    age: Array
+    cosine: Array
+
+
+@dataclass(frozen=True)
+class AsyncState:
+    """State of one agent; matrices are ``(n, p)``, numbers are ``()``."""
+
+    X: Array
+    H: Array
+    """Direction of f_i at X, penalty included."""
+    D: Array
+    """Z, the tracker: what this agent knows of sum_i H_i."""
+    total: Array
+    """Sum of all D so far."""
+    point: Array
+    """X after the move: what is sent."""
+    velocity: Array
+    """Running mean of the moves of X."""
+    delay: Array
+    """r >= 1, running mean of the wakes that information takes to a neighbour and back, over two."""
+    age: Array
+    cosine: Array
+    eta: Array
+    mu: Array
+    beta: Array
+    steepest: Array
+    """Estimate of the direction in which H_i changes most."""
+    own_curvature: Array
+    """L_i, the rate of that change."""
+    curvature: Array
+    """The largest L that this agent has heard of."""
+    scale: Array
+    """Norm that the residual is relative to: the smallest heard of."""
+    slope: Array
+    """Norm of the agent's gradient at the start."""
+    disagreement: Array
+    """Largest distance between X and a neighbour's point."""
+    life: Array
+    """Starts of this agent so far."""
+    count: Array
+    """Wakes in this life."""
+    inbox: Inbox
+
+
+@dataclass(frozen=True)
+class DestinyAsync(AsyncAlgorithmBase):
+    """Asynchronous accelerated DESTINY. An agent that wakes computes
+
+        X  = w_ii V_i + sum_j w_ij V_j                      V_j, T_j: the newest heard of each neighbour
+        D  = H_i(X) - (1 - w_ii) T_i + sum_j w_ij T_j
+        V  = X + r (mu U - eta D),   T = T + D              U: mean move, r: age of what is known here
+
+    and sends V and T to all neighbours, whenever it likes. T is the sum of all D so far: it is never a
+    difference, so that a message which is lost, late, doubled or out of order, and an agent that comes back
+    from an old checkpoint, only make knowledge older. Where all wake in turn and hear everything this is
+    X+ = W (X + mu (X - X_before) - eta D), D+ = W D + H(X+) - H(X). Step sizes, momentum and penalty set
+    themselves. docs/asynchrony.md has the rule, its fixed points and measurements.
+
+    Parameters
+    ----------
+    beta : "auto" or a number, taken literally
+        Penalty. "auto" starts as the spectral norm of the agent's own gradient and follows the curvature.
+    direction : "landing", "h", "expen" or "plam"
+        The direction to track.
+    lambda_ : None or a number in [0, 1)
+        ||W - 11^T/d||_2, how well the network mixes; by default as the network says.
+    """
+
+    beta: float | Literal["auto"] = "auto"
+    direction: str = "landing"
+    lambda_: float | None = None
+    kind = "destiny-async"
+    about = About("Asynchronous DESTINY", "this package; docs/asynchrony.md", sends=2, numbers=6)
+
+    def __post_init__(self) -> None:
+        if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
+            raise SettingsError(f'beta must be "auto" or a number >= 0; found {self.beta!r}')
+        if self.direction not in ANY_F:
+            raise SettingsError(f"direction must be one of {', '.join(ANY_F)}; found {self.direction!r}")
+        if self.lambda_ is not None and not (is_number(self.lambda_) and 0 <= self.lambda_ < 1):
+            raise SettingsError(f"lambda_ must be a number in [0, 1); found {self.lambda_!r}")
+
+    def on(self, network: TopologyBase) -> DestinyAsync:
+        """The same settings with the network's lambda; `SettingsError` if neither tells it."""
+        if self.lambda_ is not None:
+            return self
+        if network.lambda_ is not None:
+            return replace(self, lambda_=float(network.lambda_))
+        if network.spectrum is not None:
+            return replace(self, lambda_=float(max(abs(end) for end in network.spectrum)))
+        raise SettingsError(
+            f"{self.kind} needs to know how well the network mixes, which this one does not tell: "
+            "give lambda_ (in an agent's file, [stop] spectrum)"
+        )
+
+    def field(self, X: Array, beta: Array, agent: LocalAgent) -> Array:
+        """The direction H_i(X) with this penalty, ``(n, p)``."""
+        return DIRECTIONS[self.direction](agent.gradient, X, beta)
+
+    def start(self, X: Array, agent: LocalAgent) -> AsyncState:
+        """Estimate penalty and curvature from the agent's own gradients; `ProblemError` if they are infinite.
+
+        It costs 10 gradients and no message: until they are heard, neighbours are taken to be at X as well.
+        """
+        slope = agent.gradient(X)
+        if not np.isfinite(slope).all():
+            raise ProblemError(f"the gradient of agent {agent.index} is not finite at the start")
+        zero, k = np.zeros(()), len(agent.neighbours)
+        H = self.field(X, zero, agent)
+        V = H
+        for _ in range(FIRST_LOOK):
+            V = curvature_along(lambda Y: self.field(Y, zero, agent), X, H, V)
+        size = np.linalg.norm(slope, 2) if self.beta == "auto" else self.beta
+        beta, L = self._stiffness(np.asarray(size, float), norm(V))
+        nothing, none = np.zeros_like(X), np.zeros(k)
+        s = AsyncState(
+            X=X,
+            H=H,
+            D=nothing,
+            total=nothing,
+            point=X,
+            velocity=nothing,
+            delay=np.ones(()),
+            age=zero,
+            cosine=zero,
+            eta=zero,
+            mu=zero,
+            beta=beta,
+            steepest=V,
+            own_curvature=L,
+            curvature=L,
+            scale=np.asarray(np.inf),
+            slope=np.asarray(norm(slope)),
+            disagreement=np.asarray(np.inf),
+            life=zero,
+            count=zero,
+            inbox=Inbox(
+                stamp=none,
+                echo=none,
+                uses=np.ones(k),
+                point=np.repeat(X[None], k, axis=0),
+                total=np.zeros((k, *X.shape)),
+                age=none,
+                cosine=none,
+            ),
+        )
+        return arrays_only(s)
+
+    def restart(self, state: AsyncState, life: int) -> AsyncState:
+        """The state with a stamp that nobody has seen; neighbours forget what was sent after it."""
+        return arrays_only(replace(state, life=np.asarray(float(life)), count=np.zeros(())))
+
+    def wake(
+        self, state: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent
+    ) -> tuple[AsyncState, AsyncMessage]:
+        """The recursion of the class docstring, and the settings of the next wake."""
+        s = self._receive(state, inbox, agent)
+        news, count, w = s.inbox, s.count + 1, agent.weights
+        # A silent neighbour counts for less in X; the sums need the weights of W.
+        heed = w * np.sqrt(np.minimum(1.0, lower_median(news.uses) / news.uses))
+        X = (1 - heed.sum()) * s.point + weighted_sum(heed, news.point)
+        H = self.field(X, s.beta, agent)
+        D = H - (1 - agent.own_weight) * s.total + weighted_sum(w, news.total)
+        S = X - s.X
+        lag = np.minimum(LIFE * s.life + count - news.echo, count)
+        late = heed @ np.maximum(0.0, (lag - ROUND_TRIP) / ROUND_TRIP)
+        delay = s.delay + SMOOTHING * (1 + late - s.delay)
+        velocity = s.velocity + (S - s.velocity) / delay
+        cosine, age = self._momentum(s, D, S, delay, agent)
+        mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
+        steepest, beta, own, L = self._curvature(s, X, H, count, agent)
+        eta = self.step_length / L if L > 0 else L
+        move = delay * (mu * velocity - eta * D)
+        if (length := norm(move)) > REACH:
+            move *= REACH / length
+        first, last = REFERENCE
+        s = AsyncState(
+            X=X,
+            H=H,
+            D=D,
+            total=s.total + D,
+            point=X + move,
+            velocity=velocity,
+            delay=delay,
+            age=age,
+            cosine=cosine,
+            eta=eta,
+            mu=mu,
+            beta=beta,
+            steepest=steepest,
+            own_curvature=own,
+            curvature=L,
+            scale=min(s.scale, norm(D)) if first <= count <= last else s.scale,
+            slope=s.slope,
+            disagreement=max((norm(point - X) for point in news.point), default=np.zeros(())),
+            life=s.life,
+            count=count,
+            inbox=replace(news, uses=news.uses + 1),
+        )
+        s = arrays_only(s)
+        return s, self._message(s, agent)
+
+    def residual(self, state: AsyncState) -> float:
+        """The largest of: the tracker's norm over its first ones, infeasibility, distance to a neighbour."""
+        s = state
+        reference = np.where(s.scale > STATIONARY * s.slope, s.scale, s.slope)
+        if not np.isfinite(reference) or (s.inbox.stamp == 0).any():
+            return float("inf")
+        stationarity = norm(s.D) / reference if reference > 0 else norm(s.D)
+        return float(max(stationarity, violation(s.X), s.disagreement))
+
+    @property
+    def step_length(self) -> float:
+        """eta L on this network."""
+        assert self.lambda_ is not None, "call on(network) first"
+        return min(STEP, GAP * (1 - self.lambda_))
+
+    def _receive(self, s: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent) -> AsyncState:
+        """Keep the newest message of each neighbour."""
+        newest: dict[int, AsyncMessage] = {}
+        for message in inbox:
+            k = int(np.searchsorted(agent.neighbours, message.sender))
+            known = newest[k].stamp if k in newest else s.inbox.stamp[k]
+            if message.stamp > known:
+                newest[k] = message
+        if not newest:
+            return s
+        new = Inbox(*(getattr(s.inbox, f.name).copy() for f in fields(Inbox)))
+        for k, m in newest.items():
+            new.stamp[k], new.echo[k], new.uses[k] = m.stamp, m.heard[agent.index], 1
+            new.point[k], new.total[k], new.age[k], new.cosine[k] = m.point, m.total, m.age, m.cosine
+        curvature = max(s.curvature, *(m.curvature for m in newest.values()))
+        scale = min(s.scale, *(m.scale for m in newest.values()))
+        return replace(s, inbox=new, curvature=curvature, scale=scale)
+
+    def _curvature(
+        self, s: AsyncState, X: Array, H: Array, count: Array, agent: LocalAgent
+    ) -> tuple[Array, Array, Array, Array]:
+        """Steepest direction, beta, L_i and the largest L; one power iteration every `LOOK` wakes."""
+        if count % LOOK:
+            return s.steepest, s.beta, s.own_curvature, s.curvature
+        V = curvature_along(lambda Y: self.field(Y, s.beta, agent), X, H, s.steepest)
+        beta, L = self._stiffness(s.beta, norm(V))
+        return V, beta, L, np.maximum(s.curvature, L)
+
+    def _stiffness(self, beta: Array, L: Array) -> tuple[Array, Array]:
+        """Penalty and curvature with beta >= L / 4, unless it was given, and L >= 2 beta."""
+        if self.beta == "auto":
+            beta = np.maximum(beta, STIFFNESS * L)
+        return beta, np.maximum(L, 2 * beta)
+
+    def _momentum(
+        self, s: AsyncState, D: Array, S: Array, delay: Array, agent: LocalAgent
+    ) -> tuple[Array, Array]:
+        """Cosine between tracker and last move; age t of the momentum, the neighbours' mean and 1 / r more.
+
+        t is reset to 0 if <D, S> > 0 and the mean cosine of the neighbours is above -0.4 (1 - mu).
+        """
+        own, w = agent.own_weight, agent.weights
+        product = norm(D) * norm(S)
+        cosine = inner(D, S) / product if product > 0 else product
+        near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
+        if cosine > 0 and near > -RESTART * MOMENTUM / (age + MOMENTUM):  # mu = age / (age + MOMENTUM)
+            return cosine, np.zeros(())
+        return cosine, age + 1 / delay
+
+    def _message(self, s: AsyncState, agent: LocalAgent) -> AsyncMessage:
+        heard = np.zeros(agent.agents)
+        heard[agent.neighbours] = s.inbox.stamp
+        return AsyncMessage(
+            sender=np.asarray(float(agent.index)),
+            stamp=np.asarray(LIFE * s.life + s.count),
+            heard=heard,
+            point=s.point,
+            total=s.total,
+            age=s.age,
+            cosine=s.cosine,
+            curvature=s.curvature,
+            scale=s.scale,
+        )
+
+
+def lower_median(values: Array) -> float:
+    """The median, of an even number the lower of the two in the middle; 1 of none."""
+    return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else 1.0
+
+
+def weighted_sum(weights: Array, stack: Array) -> Array:
+    """sum_j w_j A_j of ``(k,)`` and ``(k, n, p)``, added in the order of the neighbours: the same bits."""
+    total = np.zeros(stack.shape[1:])
+    for weight, matrix in zip(weights, stack, strict=True):
+        total += weight * matrix
+    return total
+
+
+def arrays_only(state: AsyncState) -> AsyncState:
+    """The same with every number as an array ``()``: NumPy makes scalars of those it computes with."""
+    known: dict[str, Any] = vars(state)
+    plain: dict[str, Any] = {k: np.asarray(v) if isinstance(v, np.generic) else v for k, v in known.items()}
+    return replace(state, **plain)

@@ -1,0 +1,122 @@
+"""THANOS (Wang & Liu 2023): DESTINY on f plus a smoothed regulariser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.algorithms.blocks.tracking import TrackingState
+from destiny.algorithms.destiny import Destiny
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import deviation
+from destiny.protocols import About, Agents, Array, Regulariser
+from destiny.validation import is_number
+
+
+@dataclass(frozen=True)
+class ThanosState(TrackingState):
+    """The state of gradient tracking, H with the gradient of the smoothed r, and the smoothing."""
+
+    sigma: Array
+    """Smoothing of r, ``(agents, 1, 1)``."""
+
+
+@dataclass(frozen=True)
+class SmoothedAgents:
+    """Agents with the gradients of f_i plus the Moreau envelope of r."""
+
+    agents: Agents
+    sigma: Array
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        return self.agents.ids
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        return self.agents.regulariser
+
+    def gradient(self, X: Array, step: int | None = None) -> Array:
+        return self.agents.gradient(X, step) + envelope_gradient(self.agents.regulariser, X, self.sigma)
+
+    def hessian(self) -> None:
+        """None: the envelope is not quadratic."""
+
+    def mass(self, X: Array) -> Array:
+        return self.agents.mass(X)
+
+    def value(self, X: Array) -> Array:
+        return self.agents.value(X)
+
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
+        return self.agents.mix(*arrays, rounds=rounds, again=again)
+
+    @property
+    def private(self) -> bool:
+        return self.agents.private
+
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        return self.agents.exact_mean(*arrays)
+
+
+@dataclass(frozen=True)
+class Thanos(Destiny):
+    """DESTINY with nabla f_i(X) + (X - prox(X)) / sigma for nabla f_i(X), prox being that of sigma r.
+
+    This is the gradient of f_i plus the Moreau envelope of r, which is smooth and differs from r by at most
+    a multiple of sigma. Inexact: the bias shrinks with sigma, while steps become as short. Reconstructed from
+    the abstract: sigma is constant.
+
+    Parameters
+    ----------
+    sigma : float
+        Smoothing relative to 1 / ||mean gradient||_2 at the start.
+    beta, step_size, direction, watch, gossip, lambda_
+        As in `Destiny`.
+    """
+
+    sigma: float = 0.1
+    kind = "thanos"
+    about = About(
+        "THANOS",
+        "Wang & Liu 2023, arXiv:2303.15882",
+        sends=2,
+        exact=False,
+        regularised=True,
+        reconstruction=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.sigma) or self.sigma <= 0:
+            raise SettingsError(f"sigma must be a positive number; found {self.sigma!r}")
+
+    def init(self, X: Array, agents: Agents) -> ThanosState:
+        """Run the opening rounds on f; the gradient of the smoothed r is then added to H and D alike."""
+        s = super().init(X, agents)
+        sigma = np.divide(self.sigma, s.beta, out=np.full_like(s.beta, self.sigma), where=s.beta > 0)
+        parts = {f.name: getattr(s, f.name) for f in fields(s)}
+        if agents.regulariser is not None:
+            H = self.direction_at(X, deviation(X), s.beta, SmoothedAgents(agents, sigma))
+            parts |= {"D": s.D + (H - s.H), "H": H}
+        return ThanosState(**parts, sigma=sigma)
+
+    def step(self, s: TrackingState, agents: Agents) -> TrackingState:
+        """A step of DESTINY on the smoothed objective."""
+        assert isinstance(s, ThanosState)
+        smoothed = agents if agents.regulariser is None else SmoothedAgents(agents, s.sigma)
+        return super().step(s, smoothed)
+
+    def finish_step(self, s: TrackingState, *args: Any) -> ThanosState:
+        """As in DESTINY, with the same smoothing."""
+        assert isinstance(s, ThanosState)
+        after = super().finish_step(s, *args)
+        return ThanosState(**{f.name: getattr(after, f.name) for f in fields(TrackingState)}, sigma=s.sigma)
+
+
+def envelope_gradient(regulariser: Regulariser | None, X: Array, sigma: Array) -> Array:
+    """(X - prox(X)) / sigma, the gradient of the Moreau envelope of r; 0 without r."""
+    return np.zeros_like(X) if regulariser is None else (X - regulariser.prox(X, sigma)) / sigma
