@@ -23,17 +23,17 @@ def mpi(
     return Mpi(agents_per_rank, map, deadline)
 
 
-def chosen(asked: str | None = None) -> str:
+def engine_for_command(name: str | None = None) -> str:
     """The engine of a command: the one asked for, "mpi" under a launcher, "local" otherwise."""
-    if asked not in (None, "local", "mpi"):
-        raise SettingsError(f"engine must be local or mpi; found {asked!r}")
+    if name not in (None, "local", "mpi"):
+        raise SettingsError(f"engine must be local or mpi; found {name!r}")
     started = launched()
-    if asked == "local" and (count := max(started.values(), default=1)) > 1:
+    if name == "local" and (count := max(started.values(), default=1)) > 1:
         raise SettingsError(
             f"engine local runs in one process, but {count} were started: they would all write the same "
             "results; start it without mpiexec or srun, or leave --engine out"
         )
-    return asked or ("mpi" if started else "local")
+    return name or ("mpi" if started else "local")
 
 
-__all__ = ["Engine", "Local", "Mpi", "chosen", "local", "mpi"]
+__all__ = ["Engine", "Local", "Mpi", "engine_for_command", "local", "mpi"]

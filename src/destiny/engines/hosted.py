@@ -1,4 +1,4 @@
-"""What every engine shares: gradients, mixing, counting. An engine adds how messages travel."""
+"""What every engine shares: gradients, mixing, counting. An engine adds the transport of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.protocols import Array, Hosted, Observer, Problem, Topology
+from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
+from destiny.engines.quantisation import Copies
+from destiny.engines.totals import Words
+from destiny.errors import NetworkError
+from destiny.protocols import (
+    Array,
+    GeneralisedHosted,
+    Hosted,
+    Observer,
+    Problem,
+    QuadraticHosted,
+    RegularisedHosted,
+    Regulariser,
+    Sampled,
+    TopologyBase,
+)
 from destiny.storage.checkpoint import Saved
 
 S = TypeVar("S")
@@ -28,7 +44,8 @@ class Exchange(Protocol):
         """Blocks of the hosted agents ``(hosted, k)`` -> the same blocks of all agents heard ``(heard, k)``.
 
         They come as they were given or side by side in one array, with the agents in the order of their
-        index, and are valid until the next round.
+        index, and are valid until the next round. Of messages of few bits (`destiny.engines.quantisation`)
+        the first block holds integers: its bits arrive as they are.
         """
 
 
@@ -41,7 +58,9 @@ class Traffic:
     rounds : int
         Rounds of communication.
     scalars : int
-        float64 numbers sent over all links of the network.
+        Numbers sent over all links of the network.
+    bytes : int
+        What they took: 8 bytes each, or less where messages have few bits (`destiny.Messages`).
     gradients, minibatches, values : int
         Evaluations by each agent of its own f_i: full gradients, gradients of mini-batches, values.
     """
@@ -51,19 +70,39 @@ class Traffic:
     gradients: int = 0
     minibatches: int = 0
     values: int = 0
+    bytes: int = 0
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:
         """Of a checkpoint; one written before evaluations were counted has none of them."""
-        return cls(facts["round"], facts["scalars"], *(facts.get(name, 0) for name in EVALUATIONS))
+        counted = {name: facts.get(name, 0) for name in EVALUATIONS}
+        return cls(
+            facts["round"], facts["scalars"], bytes=facts.get("bytes", 8 * facts["scalars"]), **counted
+        )
 
     def facts(self) -> dict[str, int]:
         """For a checkpoint."""
-        return {"round": self.rounds, "scalars": self.scalars, **self.evaluations()}
+        return {"round": self.rounds, "scalars": self.scalars, "bytes": self.bytes, **self.evaluations()}
 
     def evaluations(self) -> dict[str, int]:
         """What each agent has computed, by name."""
         return {name: getattr(self, name) for name in EVALUATIONS}
+
+
+class SumExchange(Exchange, Protocol):
+    """An exchange between agents of which none may know another's numbers."""
+
+    def sum(
+        self, round: int, slot: Slot, known: fixed_point.Exponents, numbers: Array, rider: float | None
+    ) -> tuple[Array, float]:
+        """What the neighbours' numbers add up to ``(width,)``, and the largest rider of all.
+
+        ``numbers (width,)`` and ``rider`` are the agent's own; ``known`` has its exponents, which are
+        replaced by those that it chooses in this round.
+        """
+
+    def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
+        """Add masks to words, in place, that cancel in the total over all agents and in nothing less."""
 
 
 class HostedAgents:
@@ -76,89 +115,272 @@ class HostedAgents:
     flood : ndarray (hosted,) or None
         Numbers that ride along in every message; each agent keeps the largest it has heard of. This is
         how agents agree to stop without a round of their own.
+    agreed : Agreed or None
+        Where sums are private (`destiny.Messages`): the exponents of the hosted agents.
+    copies : Copies or None
+        Where messages have few bits: what the hosted agents have sent, added up, and what it mixes to.
+    masked : SumExchange or None
+        The exchange, where neighbours may not know this agent's numbers.
     """
 
-    def __init__(self, ids: Sequence[int], hosted: Hosted, network: Topology, exchange: Exchange) -> None:
+    def __init__(self, ids: Sequence[int], hosted: Hosted, network: TopologyBase, exchange: Exchange) -> None:
         self.ids: NDArray[np.intp] = np.asarray(ids, dtype=np.intp)
         self.hosted = hosted
         self.network = network
         self.exchange = exchange
         self.traffic = Traffic()
         self.flood: Array | None = None
+        self.agreed: Agreed | None = None
+        self.copies: Copies | None = None
+        self.masked: SumExchange | None = None
+        self.call = OUTSIDE
+        self._depth: int | None = None
         self._weights: csr_array[Any, Any] | None = None
+        self._neighbours: Neighbours | None = None
+
+    def sum_privately(self, depth: int) -> None:
+        """Mix by exact sums from now on; ``depth`` rounds later everybody has heard of everybody."""
+        self.agreed, self._depth = Agreed(len(self.ids)), depth
+
+    def begin_step(self) -> None:
+        """Number the calls of `mix` from here on: each call of a step has exponents or copies of its own."""
+        self.call = 0
+        if self.copies is not None:
+            self.copies.forget(OUTSIDE)
+
+    def end_steps(self) -> None:
+        """From here on messages of the same widths share their exponents or copies."""
+        self.call = OUTSIDE
+        if self.copies is not None:  # what is averaged in the end are the iterates, sent in the first call
+            self.copies.pass_on(0, OUTSIDE)
+
+    @property
+    def hosted(self) -> Hosted:
+        """The objectives of the agents."""
+        return self._hosted
+
+    @hosted.setter
+    def hosted(self, hosted: Hosted) -> None:
+        self._hosted = hosted
+        self._sample = hosted.sample if isinstance(hosted, Sampled) else None
+        self._regulariser = hosted.regulariser if isinstance(hosted, RegularisedHosted) else None
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        """r of the problem, None if the objective is smooth."""
+        return self._regulariser
 
     def gradient(self, X: Array, step: int | None = None) -> Array:
         """Euclidean gradients of the hosted agents at their own X_i, ``(hosted, n, p)``.
 
         Of the step's mini-batches where a method names its step and the problem has any.
         """
-        sample = None if step is None else getattr(self.hosted, "sample", None)
-        if sample is None:
+        if step is None or self._sample is None:
             self.traffic.gradients += 1
-            return self.hosted.gradient(X)
+            return self._hosted.gradient(X)
         self.traffic.minibatches += 1
-        return np.asarray(sample(X, step))
+        return np.asarray(self._sample(X, step))
+
+    def hessian(self) -> Array | None:
+        """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
+        return self._hosted.hessian() if isinstance(self._hosted, QuadraticHosted) else None
+
+    def mass(self, X: Array) -> Array:
+        """d M_i X_i of the hosted agents, ``(hosted, n, q)``; X itself where the constraint is X^T X = I."""
+        return self._hosted.mass(X) if isinstance(self._hosted, GeneralisedHosted) else X
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) of the hosted agents, ``(hosted,)``."""
         self.traffic.values += 1
-        return self.hosted.value(X)
+        return self._hosted.value(X)
 
-    def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
         """Weighted neighbour average of all arrays, in one message per neighbour and round."""
         shapes = [a.shape for a in arrays]
         blocks = [a.reshape(len(a), -1) for a in arrays]
+        if again and self.call > 0:
+            self.call -= 1
+        slot = self.call, tuple(b.shape[1] for b in blocks)
+        self.call += self.call != OUTSIDE
         for _ in range(rounds):
-            blocks = self._round(blocks)
+            if self.agreed is not None:
+                blocks = self._private_round(blocks, slot)
+            elif self.copies is not None:
+                blocks = self._quantised_round(blocks, slot, self.copies)
+            else:
+                blocks = self._round(blocks)
         return tuple(b.reshape(shape) for b, shape in zip(blocks, shapes, strict=True))
+
+    @property
+    def private(self) -> bool:
+        """Whether agents learn sums over their neighbours and averages only."""
+        return self.agreed is not None
+
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
+        count = self.network.agents
+        if count == 1:
+            return arrays
+        blocks = [a.reshape(len(a), -1) for a in arrays]
+        widths = tuple(b.shape[1] for b in blocks)
+        own = fixed_point.side_by_side(blocks, sum(widths))
+        if self.private:
+            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth)
+        else:
+            mean = totals.tree_mean(self, own, count, self.depth)
+        return tuple(b.reshape(a.shape) for a, b in zip(arrays, _cut(mean, widths), strict=True))
+
+    @property
+    def depth(self) -> int:
+        """Rounds in which everybody hears of everybody."""
+        if self._depth is None:
+            self._depth = self.network.diameter
+        assert self._depth is not None, "the network changes"
+        return self._depth
+
+    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
+        """One round in which neighbours learn ``numbers (hosted, k)``: those of all agents heard."""
+        self._adopt(self.network.at(self.traffic.rounds))
+        received = self._swap([numbers])
+        self._count(numbers.shape[1] + (self.flood is not None))
+        return fixed_point.side_by_side(received, numbers.shape[1]), self.neighbours
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbours of the hosted agents in this round."""
+        if self._neighbours is None:
+            assert self._weights is not None
+            self._neighbours = Neighbours.of(self._weights, self._rows, self.ids)
+        return self._neighbours
+
+    def mask_links(self, words: Words, exponents: Integers) -> None:
+        """Add the masks of an agent's links to its words, where neighbours may not know its numbers."""
+        if self.masked is not None:
+            self.masked.mask_links(words, self.traffic.rounds, exponents)
+
+    def _swap(self, blocks: Sequence[Array]) -> Sequence[Array]:
+        """What all agents heard have sent in this round, the largest rider of them kept."""
+        rider = [] if self.flood is None else [self.flood[:, None]]
+        received = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
+        if rider:
+            every = received[-1][:, -1]
+            self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
+        return received
 
     def _round(self, blocks: Sequence[Array]) -> list[Array]:
         self._adopt(self.network.at(self.traffic.rounds))
-        rider = [] if self.flood is None else [self.flood[:, None]]
-        heard = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
-        if rider:
-            every = heard[-1][:, -1]
-            self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
+        received = self._swap(blocks)
         # CSR times dense adds the neighbours in the order of their index: the same bits on every engine.
-        mixed = [self._rows @ h for h in heard]
-        widths = [b.shape[1] for b in [*blocks, *rider]]
-        self.traffic.rounds += 1
-        self.traffic.scalars += self._links * sum(widths)
+        mixed = [self._rows @ h for h in received]
+        widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
+        self._count(sum(widths))
         return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
+
+    def _private_round(self, blocks: Sequence[Array], slot: Slot) -> list[Array]:
+        """The same by exact sums: own number by its weight, plus what the neighbours' numbers add up to."""
+        assert self.agreed is not None
+        self._adopt(self.network.at(self.traffic.rounds))
+        round, known, columns = self.traffic.rounds, self.agreed.at(slot), fixed_point.layout(slot[1])
+        own = fixed_point.side_by_side(blocks, columns.width)
+        if self.masked is None:
+            everybody = fixed_point.side_by_side(self._swap(blocks), columns.width)
+            sums = fixed_point.sum_in_clear(known, columns, everybody, self.neighbours)
+        else:
+            sums, flood = self.masked.sum(
+                round, slot, known, own[0], None if self.flood is None else float(self.flood[0])
+            )
+            self.flood = None if self.flood is None else np.array([flood])
+        known.uses += 1
+        self._count(columns.width + (self.flood is not None))
+        return _cut(self.neighbours.own[:, None] * own + sums, slot[1])
+
+    def _quantised_round(self, blocks: Sequence[Array], slot: Slot, copies: Copies) -> list[Array]:
+        """The same by rounded differences from what was sent before."""
+        self._adopt(self.network.at(self.traffic.rounds))
+        call, widths = slot
+        layout = quantisation.layout(widths, copies.bits)
+        parts = copies.differences(call, blocks)
+        received = self._swap(layout.pack(parts))
+        if len(received) == 1:
+            received = received[0][:, : layout.words], received[0][:, layout.words :]
+        mixed = [self._rows @ part for part in layout.unpack(received[0], received[1])]
+        flood = int(self.flood is not None)
+        self._count(sum(widths) + flood, layout.bytes + 8 * flood)
+        return copies.add(call, blocks, parts, mixed)
+
+    def _count(self, numbers: int, bytes: int | None = None) -> None:
+        self.traffic.rounds += 1
+        self.traffic.scalars += self._links * numbers
+        self.traffic.bytes += self._links * (8 * numbers if bytes is None else bytes)
 
     def _adopt(self, W: csr_array[Any, Any]) -> None:
         """Keep this round's rows; a fixed network hands out the same object every time."""
         if W is not self._weights:
+            if self.agreed is not None or self.copies is not None:
+                self._require_same(W)
             self._weights = W
             self._rows = self.exchange.adopt(W)
-            self._links = int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
+            self._neighbours = None
+            self._links = self.count_links(W)
+
+    def count_links(self, W: csr_array[Any, Any]) -> int:
+        """Links in use with these weights, each in both directions: what one number in a message counts."""
+        return int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
+
+    def _require_same(self, W: csr_array[Any, Any]) -> None:
+        before = self._weights
+        if before is None or (before.shape == W.shape and abs(before - W).max() == 0):
+            return
+        if self.copies is None:
+            why, left_out = "private sums", "private"
+            reason = "the difference of two sums tells what was sent"
+        else:
+            why, left_out = f"messages of {self.copies.bits} bits", "bits"
+            reason = "they tell differences from earlier ones, which a new neighbour has not heard"
+        raise NetworkError(
+            f"{why} need a network that stays, as {reason}; this one changed in round "
+            f"{self.traffic.rounds}: leave {left_out} out, or fix the network"
+        )
 
 
-class Deaf:
-    """Agents that hear nobody. What a method makes of them has the shapes of a real state, without a round.
+class SilentAgents:
+    """Stand-in whose `mix` returns its input: shapes of states and sizes of messages without communication.
 
     Attributes
     ----------
     largest : int
-        Numbers in the largest message they would have sent.
+        Numbers in the largest message that an agent would have sent.
+    bytes : int
+        Bytes of the largest message, with numbers of so many bits.
+    groups : int
+        The most exponents that a message would have, were sums private.
     """
 
-    def __init__(self, agents: HostedAgents) -> None:
+    def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
-        self.largest = 0
+        self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
+        self.private, self.bits = agents.private, bits
+        self.largest = self.groups = self.bytes = 0
 
-    def mix(self, *arrays: Array, rounds: int = 1) -> tuple[Array, ...]:  # noqa: ARG002
-        """Everybody keeps what is theirs."""
-        self.largest = max(self.largest, sum(a.size for a in arrays) // len(self.ids))
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
+        widths = tuple(a.size // len(self.ids) for a in arrays)
+        self.largest = max(self.largest, sum(widths))
+        self.bytes = max(self.bytes, quantisation.message_bytes(widths, self.bits))
+        self.groups = max(self.groups, fixed_point.layout(widths).groups)
+        return tuple(a.copy() for a in arrays)
+
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)
 
 
 def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
     """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
     rows = W[ids]
-    heard = np.union1d(rows.indices, ids)
-    columns = np.searchsorted(heard, rows.indices)  # keeps the order of the agents' indices
-    return heard, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(heard)))
+    senders = np.union1d(rows.indices, ids)
+    columns = np.searchsorted(senders, rows.indices)  # keeps the order of the agents' indices
+    return senders, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(senders)))
 
 
 def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
@@ -219,23 +441,23 @@ class Team(Observer, Protocol):
     def flood(self) -> Array:
         """What every agent of this process has heard as the largest value so far."""
 
-    def told(self, value: Any) -> Any:
-        """The leader's value, which JSON can carry, in every process."""
+    def broadcast(self, value: Any) -> Any:
+        """Return the leader's JSON-serialisable ``value`` in every process."""
 
-    def noticed(self, signal: str | None) -> str | None:
-        """The name of a signal that reached any process, in all of them after the same step.
+    def any_signal(self, signal: str | None) -> str | None:
+        """Return the name of a signal that any process received, in all processes after the same step.
 
-        Processes ask each other several times a second, not after every step.
+        Processes compare their signals a few times a second, not after every step.
         """
 
-    def same(self, facts: Mapping[str, Any], start: Array) -> Array:
-        """Refuse processes that were not asked for the same run; the start, equal in all of them."""
+    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:
+        """Return the leader's start; raise SettingsError if processes differ in ``facts`` or start."""
 
     def save(self, folder: Path, saved: Saved) -> None:
         """Write a checkpoint; ``saved.state`` holds the agents of this process."""
 
     def close(self) -> None:
-        """Let go of what the run needed."""
+        """Release threads, requests and connections."""
 
 
 class Engine(Protocol):
@@ -245,10 +467,10 @@ class Engine(Protocol):
     def leader(self) -> bool:
         """Whether this process is the one that prints and writes results."""
 
-    def same(self, facts: Mapping[str, Any]) -> None:
-        """Refuse processes that were not told the same."""
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        """Raise SettingsError if ``facts`` differ between processes."""
 
-    def connect(self, problem: Problem, network: Topology) -> Team:
+    def connect(self, problem: Problem, network: TopologyBase) -> Team:
         """Load what the agents hosted here need."""
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.errors import SettingsError, is_whole
+from destiny.errors import SettingsError
+from destiny.validation import is_whole
 
 
-def deal(
+def assign_ranks(
     agents: int, ranks: int, per_rank: int | Sequence[int] | None = None, table: Sequence[int] | None = None
 ) -> NDArray[np.intp]:
     """The rank of every agent ``(d,)``: evenly in order, so many for each rank, or as a table says.

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from destiny.protocols import NamedColumns, Problem
+from destiny.protocols import ProblemBase
 
 EXACT = 2**53  # every whole number below it is a float too
 
@@ -32,16 +32,15 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, 
     return None
 
 
-def columns_of(problem: Problem) -> dict[str, dict[str, Any]]:
+def columns_of(problem: ProblemBase) -> dict[str, dict[str, Any]]:
     """What to compare of the columns of a problem's data: their number and digests, not their names."""
-    named = problem.column_names if isinstance(problem, NamedColumns) else {}
     return {
         what: {
             "count": len(names),
             "names (digest)": digest({"names": sorted(names)}).hex()[:16],
             "order of names (digest)": digest({"names": names}).hex()[:16],
         }
-        for what, names in named.items()
+        for what, names in problem.column_names.items()
     }
 
 
@@ -51,7 +50,7 @@ def _number(text: str) -> float:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in table.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return found
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

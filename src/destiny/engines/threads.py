@@ -1,8 +1,7 @@
-"""All agents in one process, spread over worker threads if asked: the same bits for any number of them."""
+"""All agents in one process, on one or several worker threads, with the same bits for any number of them."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
+from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents, Traffic, map_arrays
-from destiny.errors import SettingsError, is_whole
-from destiny.protocols import Array, Problem, Topology
+from destiny.errors import SettingsError
+from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
+from destiny.validation import is_whole
 
 S = TypeVar("S")
 
@@ -45,28 +46,21 @@ class Local:
         if self.threads is not None and not (is_whole(self.threads) and self.threads >= 1):
             raise SettingsError(f"threads must be a whole number of at least 1; found {self.threads!r}")
 
-    def connect(self, problem: Problem, network: Topology) -> LocalTeam:
+    def connect(self, problem: Problem, network: TopologyBase) -> LocalTeam:
         """Host all agents of the problem."""
         n, p = problem.shape
         threads = self.threads
         if threads is None:
             large = problem.agents * n * p >= WORTH_THREADS
-            threads = cores() if large else 1
+            threads = len(allowed_cores()) if large else 1
         return LocalTeam(problem, network, min(threads, problem.agents))
 
-    def same(self, facts: Mapping[str, Any]) -> None:
-        """One process always agrees with itself."""
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        """Nothing to compare: one process."""
 
     def newest(self, folder: Path, agents: int) -> tuple[checkpoints.Saved | None, list[str]]:  # noqa: ARG002
         """The newest whole checkpoint of a folder."""
         return checkpoints.newest(folder)
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class SharedMemory:
@@ -81,11 +75,11 @@ class SharedMemory:
     def exchange(self, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
         """One round for the agents ``rows``."""
         # Two sets of buffers in turn: nobody can be two rounds ahead, so none is overwritten while read.
-        heard = [self.buffer(round % 2, k, block.shape[1]) for k, block in enumerate(blocks)]
-        for buffer, block in zip(heard, blocks, strict=True):
+        buffers = [self.buffer(round % 2, k, block.shape[1]) for k, block in enumerate(blocks)]
+        for buffer, block in zip(buffers, blocks, strict=True):
             buffer[rows] = block
         self.barrier.wait()
-        return heard
+        return buffers
 
     def buffer(self, turn: int, k: int, width: int) -> Array:
         """The buffer of the k-th array of a message."""
@@ -114,7 +108,7 @@ class LocalTeam:
 
     leader = True
 
-    def __init__(self, problem: Problem, network: Topology, workers: int) -> None:
+    def __init__(self, problem: Problem, network: TopologyBase, workers: int) -> None:
         d = problem.agents
         self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
         self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
@@ -150,21 +144,21 @@ class LocalTeam:
                 return [task(parts[0], self.workers[0])]
             self.memory.barrier.reset()
             others = [
-                self.pool.submit(self.guarded, task, part, worker)
+                self.pool.submit(self.run_guarded, task, part, worker)
                 for part, worker in zip(parts[1:], self.workers[1:], strict=True)
             ]
             try:
-                first = self.guarded(task, parts[0], self.workers[0])
+                first = self.run_guarded(task, parts[0], self.workers[0])
             except threading.BrokenBarrierError:  # another worker has the error to tell
                 first = None
-            told = [job.exception() for job in others]
+            errors = [job.exception() for job in others]
             for error in sorted(
-                filter(None, told), key=lambda e: isinstance(e, threading.BrokenBarrierError)
+                filter(None, errors), key=lambda e: isinstance(e, threading.BrokenBarrierError)
             ):
                 raise error
             return [first, *(job.result() for job in others)]  # type: ignore[list-item]
 
-    def guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
+    def run_guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
         """Run a task; whatever ends it early frees the workers that wait for it."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # per thread
@@ -204,6 +198,10 @@ class LocalTeam:
         """Observer: network average of the gradients at one common X ``(n, p)``."""
         return np.asarray(self.observe(X, lambda stack, w: w.hosted.gradient(stack)).mean(axis=0))
 
+    def mass(self, X: Array) -> Array:
+        """Observer: M X at one common X ``(n, q)``."""
+        return np.asarray(self.observe(X, lambda stack, w: w.mass(stack)).mean(axis=0))
+
     def value(self, X: Array) -> float:
         """Observer: objective f(X) = (1/d) sum f_i(X)."""
         return float(self.observe(X, lambda stack, w: w.hosted.value(stack)).mean())
@@ -217,16 +215,13 @@ class LocalTeam:
         stacks = [np.broadcast_to(X, (len(w.ids), *X.shape)) for w in self.workers]
         return np.concatenate(self.each(task, stacks))
 
-    def told(self, value: Any) -> Any:
-        """There is nobody else to tell."""
+    def broadcast(self, value: Any) -> Any:
         return value
 
-    def noticed(self, signal: str | None) -> str | None:
-        """A signal to this process is a signal to all."""
+    def any_signal(self, signal: str | None) -> str | None:
         return signal
 
-    def same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
-        """One process always agrees with itself."""
+    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
         return start
 
     def save(self, folder: Path, saved: checkpoints.Saved) -> None:
@@ -234,6 +229,6 @@ class LocalTeam:
         checkpoints.save(folder, saved)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         if self.pool is not None:
             self.pool.shutdown()

@@ -35,13 +35,13 @@ class Saved:
     path: Path | None = None
     ids: NDArray[np.intp] | None = None
 
-    def of(self, ids: NDArray[np.intp]) -> Saved:
-        """The same checkpoint for some of its agents only."""
-        held = len(self.values) if self.ids is None else len(self.ids)
+    def select(self, ids: NDArray[np.intp]) -> Saved:
+        """Return the checkpoint with the rows of the agents ``ids`` only."""
+        count = len(self.values) if self.ids is None else len(self.ids)
         rows = ids if self.ids is None else np.searchsorted(self.ids, ids)
         for name, array in self.state.items():
-            if array.ndim == 0 or len(array) != held:
-                raise self.refuse(f"is damaged: {name} has shape {array.shape}, expected {held} agents")
+            if array.ndim == 0 or len(array) != count:
+                raise self.refuse(f"is damaged: {name} has shape {array.shape}, expected {count} agents")
         return replace(self, state={name: array[rows] for name, array in self.state.items()}, ids=ids)
 
     @property
@@ -56,12 +56,12 @@ class Saved:
 
 def flatten(state: object, prefix: str = "") -> dict[str, Array]:
     """The arrays of nested dataclasses, by dotted name."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for field in fields(state):  # type: ignore[arg-type]
         value = getattr(state, field.name)
         name = prefix + field.name
-        found |= flatten(value, name + ".") if is_dataclass(value) else {name: value}
-    return found
+        arrays |= flatten(value, name + ".") if is_dataclass(value) else {name: value}
+    return arrays
 
 
 def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
@@ -86,10 +86,10 @@ def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
 
 def save(folder: Path, saved: Saved) -> Path:
     """Write ``checkpoint-STEP.npz`` so that a crash at any moment leaves the last good one."""
-    path = place(folder, saved.facts["step"]).with_suffix(".npz")
+    path = checkpoint_path(folder, saved.facts["step"]).with_suffix(".npz")
     arrays = {f"state/{k}": v for k, v in saved.state.items()} | run_arrays(saved)
     npz.write({path: (arrays, saved.facts)})
-    prune(folder, kept(folder, saved.facts["step"]))
+    prune(folder, names_to_keep(folder, saved.facts["step"]))
     return path
 
 
@@ -121,8 +121,8 @@ def _saved(arrays: dict[str, Array], facts: dict[str, Any], path: Path) -> Saved
     return Saved(state, further, facts, path)
 
 
-def found(folder: Path) -> list[Path]:
-    """Finished checkpoints of a folder, newest first."""
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Paths of the finished checkpoints in a folder, newest first."""
     files = [p for p in folder.glob("checkpoint-*.npz") if not p.is_dir()]
     finished = [p.parent for p in folder.glob(f"checkpoint-*/{sets.RUN}")]
     return sorted([*files, *finished], key=lambda p: p.stem, reverse=True)
@@ -130,26 +130,26 @@ def found(folder: Path) -> list[Path]:
 
 def newest(folder: Path) -> tuple[Saved | None, list[str]]:
     """The newest whole checkpoint of a folder, and a sentence about each damaged one passed over."""
-    told: list[str] = []
-    paths = found(folder)
+    notes: list[str] = []
+    paths = list_checkpoints(folder)
     for path in paths:
         try:
-            return load(path), told
+            return load(path), notes
         except CheckpointError as error:
-            told.append(str(error))
+            notes.append(str(error))
     if paths:
-        raise CheckpointError(f"no checkpoint in {folder} can be read: {told[0]}")
-    return None, told
+        raise CheckpointError(f"no checkpoint in {folder} can be read: {notes[0]}")
+    return None, notes
 
 
-def place(folder: Path, step: int) -> Path:
-    """Where the set of a step lives; with .npz, its file."""
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Path of a step's checkpoint: a folder with one file per agent; with the suffix .npz, one file."""
     return folder / f"checkpoint-{step:09d}"
 
 
-def kept(folder: Path, step: int) -> list[str]:
+def names_to_keep(folder: Path, step: int) -> list[str]:
     """Names of the checkpoints to keep: that of this step and the one before; newer ones are left-overs."""
-    return [p.stem for p in found(folder) if p.stem <= place(folder, step).name][:KEPT]
+    return [p.stem for p in list_checkpoints(folder) if p.stem <= checkpoint_path(folder, step).name][:KEPT]
 
 
 def prune(folder: Path, keep: Sequence[str], ids: Iterable[int] | None = None) -> None:
@@ -165,10 +165,10 @@ def network_digest(network: Topology) -> str:
     digest = hashlib.sha256()
     before = None
     for k in range(64):  # longer than most periods, and enough to tell two rates of lost links apart
-        given = network.at(k)
-        if given is before:  # a fixed network is looked at once
+        matrix = network.at(k)
+        if matrix is before:  # a fixed network is looked at once
             continue
-        before, W = given, csr_array(given)
+        before, W = matrix, csr_array(matrix)
         for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
             digest.update(part.tobytes())
     return digest.hexdigest()[:16]

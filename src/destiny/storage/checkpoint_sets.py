@@ -29,11 +29,11 @@ def save_agents(place: Path, step: int, ids: Iterable[int], state: Mapping[str, 
             )
             for row, agent in enumerate(ids)
         }
-    )  # fmt: skip
+    )
 
 
 def save_run(place: Path, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
-    """Finish the set: all agents' files are written."""
+    """Write what concerns the whole run, which finishes the set."""
     npz.write({place / RUN: (arrays, facts)})
 
 

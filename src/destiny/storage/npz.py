@@ -18,8 +18,15 @@ from destiny.protocols import Array
 FORMAT = 1  # raised when the layout of the files changes
 # What NumPy and zipfile raise on a file with bits flipped anywhere: data, header or directory.
 DAMAGE = (
-    OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    TypeError,
+    RuntimeError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+)
 
 
 def write(
@@ -57,19 +64,19 @@ def read(path: Path, facts: Iterable[str], arrays: Iterable[str]) -> tuple[dict[
     try:
         # Opened here, so that it is closed even where NumPy gives up in the middle.
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}  # reading checks every member's CRC
-        known = json.loads(found.pop("facts").tobytes().decode())
-        if not {"format", *facts} <= set(known) or not set(arrays) <= set(found):
+            content = {name: file[name] for name in file.files}  # reading checks every member's CRC
+        header = json.loads(content.pop("facts").tobytes().decode())
+        if not {"format", *facts} <= set(header) or not set(arrays) <= set(content):
             raise ValueError("parts are missing")
-        if any(array.dtype != np.float64 for array in found.values()):
+        if any(array.dtype != np.float64 for array in content.values()):
             raise ValueError("arrays of another type")
     except DAMAGE as error:
         raise CheckpointError(f"{path} is damaged or not a checkpoint ({type(error).__name__})") from error
-    if known.get("format") != FORMAT:
+    if header.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {known.get('format')}, expected {FORMAT}: made by another version"
+            f"{path} has format {header.get('format')}, expected {FORMAT}: made by another version"
         )
-    return found, known
+    return content, header
 
 
 def remove(paths: Iterable[Path]) -> None:

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines.placement import deal
+from destiny.engines.placement import assign_ranks
 from destiny.engines.ranks import launch
 from destiny.engines.ranks.guard import arriving, guard
 from destiny.engines.ranks.team import MpiTeam, Ranks
-from destiny.errors import CheckpointError, SettingsError, is_number
-from destiny.protocols import Array, Problem, Topology
+from destiny.errors import CheckpointError, SettingsError
+from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
 from destiny.storage import checkpoint_sets as sets
+from destiny.validation import is_number
 
 LONGEST = 1e6  # seconds a timer takes without complaint
 DEADLINE = 600.0  # seconds; longer than the longest wait of a healthy run, short against a night on a cluster
@@ -58,46 +59,46 @@ class Mpi:
         """Whether this is rank 0, which prints and writes results."""
         return bool(self.ranks.rank == 0)
 
-    def same(self, facts: Mapping[str, Any]) -> None:
+    def require_same(self, facts: Mapping[str, Any]) -> None:
         """Refuse ranks that were not told the same, naming the difference."""
-        self.ranks.same(facts)
+        self.ranks.require_same(facts)
 
-    def connect(self, problem: Problem, network: Topology) -> MpiTeam:
+    def connect(self, problem: Problem, network: TopologyBase) -> MpiTeam:
         """Host the agents of this rank; reads their data and nobody else's."""
         return MpiTeam(problem, network, self._dealt(problem.agents), self.ranks)
 
     def _dealt(self, agents: int) -> NDArray[np.intp]:
         """The rank of every agent, on which all ranks agree."""
-        owner = deal(agents, self.ranks.size, self.agents_per_rank, self.map)
-        self.ranks.same({"who hosts whom": owner.tolist()})
+        owner = assign_ranks(agents, self.ranks.size, self.agents_per_rank, self.map)
+        self.ranks.require_same({"who hosts whom": owner.tolist()})
         return owner
 
     def newest(self, folder: Path, agents: int) -> tuple[checkpoints.Saved | None, list[str]]:
         """The newest checkpoint that rank 0 finds finished and every rank can read its agents of."""
         owner = self._dealt(agents)
         ids = np.flatnonzero(owner == self.ranks.rank)
-        mine = [path.name for path in checkpoints.found(folder)]
-        names = self.ranks.told(mine)
-        if not names and any(found := self.ranks.all_told(bool(mine))):
+        mine = [path.name for path in checkpoints.list_checkpoints(folder)]
+        names = self.ranks.broadcast(mine)
+        if not names and any(flags := self.ranks.allgather(bool(mine))):
             raise CheckpointError(
-                f"rank {found.index(True)} finds checkpoints in {folder} but rank 0 does not: "
+                f"rank {flags.index(True)} finds checkpoints in {folder} but rank 0 does not: "
                 "start rank 0 on the host where it was before"
             )
-        told: list[str] = []
+        notes: list[str] = []
         for name in names:
             saved, error = _try(folder / name, ids, self.leader)
-            if not any(errors := self.ranks.all_told(error)):
+            if not any(errors := self.ranks.allgather(error)):
                 assert saved is not None
-                return self._completed(saved), told
-            told.append(next(filter(None, errors)))
+                return self._completed(saved), notes
+            notes.append(next(filter(None, errors)))
         if names:
-            raise CheckpointError(f"no checkpoint in {folder} can be read: {told[0]}")
-        return None, told
+            raise CheckpointError(f"no checkpoint in {folder} can be read: {notes[0]}")
+        return None, notes
 
     def _completed(self, saved: checkpoints.Saved) -> checkpoints.Saved:
         """Facts and arrays of the run as a whole, as rank 0 read them."""
-        facts = self.ranks.told(saved.facts)
-        shapes = self.ranks.told({name: list(array.shape) for name, array in saved.arrays.items()})
+        facts = self.ranks.broadcast(saved.facts)
+        shapes = self.ranks.broadcast({name: list(array.shape) for name, array in saved.arrays.items()})
         arrays: dict[str, Array] = {}
         for name, shape in shapes.items():
             arrays[name] = self.ranks.common(saved.arrays[name] if self.leader else np.empty(shape))
@@ -108,7 +109,7 @@ def _try(path: Path, ids: Any, leader: bool) -> tuple[checkpoints.Saved | None, 
     """One checkpoint as far as this rank needs it, or why not."""
     try:
         if path.suffix == ".npz":  # written by one process: all agents in one file
-            return checkpoints.load(path).of(ids), None
+            return checkpoints.load(path).select(ids), None
         empty = checkpoints.Saved({}, {}, {}, path)
         whole = checkpoints.load_run(path) if leader else empty
         step = int(path.name.removeprefix("checkpoint-"))

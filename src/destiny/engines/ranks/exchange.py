@@ -29,16 +29,16 @@ class Plan:
     def __init__(self, W: csr_array[Any, Any], owner: Ids, rank: int) -> None:
         self.W = W  # held, so that no other matrix takes its identity
         self.ids = np.flatnonzero(owner == rank)
-        self.heard, self.rows = rows_of(W, self.ids)
-        whose = owner[self.heard]
-        self.receive = {int(q): self.heard[whose == q] for q in np.unique(whose) if q != rank}
+        self.senders, self.rows = rows_of(W, self.ids)
+        whose = owner[self.senders]
+        self.receive = {int(q): self.senders[whose == q] for q in np.unique(whose) if q != rank}
         readers = owner[np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))]
         away = (owner[W.indices] == rank) & (readers != rank)
         self.send = {
             int(q): np.unique(W.indices[away & (readers == q)]).astype(np.intp)
             for q in np.unique(readers[away])
         }
-        self.own = _rows(self.heard, self.ids)
+        self.own = _rows(self.senders, self.ids)
         self.channels: dict[tuple[int, ...], Channel] = {}
 
 
@@ -59,11 +59,11 @@ class Channel:
         self.sources: list[tuple[int, Ids]] = []
         for rank, agents in plan.receive.items():
             for run in _runs(agents, buffer.shape[1]):
-                self.receives.append(comm.Recv_init(buffer[_rows(plan.heard, run)], rank, TAG))
+                self.receives.append(comm.Recv_init(buffer[_rows(plan.senders, run)], rank, TAG))
                 self.sources.append((rank, run))
         for rank, agents in plan.send.items():
             for run in _runs(agents, buffer.shape[1]):
-                self.sends.append(comm.Send_init(buffer[_rows(plan.heard, run)], rank, TAG))
+                self.sends.append(comm.Send_init(buffer[_rows(plan.senders, run)], rank, TAG))
         self.requests = [*self.receives, *self.sends]
 
     def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch, crowded: bool) -> Array:
@@ -125,7 +125,7 @@ class Neighbours:
         widths = tuple(block.shape[1] for block in blocks)
         channels = self.plan.channels
         if widths not in channels:
-            buffer = self.buffer(len(self.plan.heard), sum(widths))
+            buffer = self.buffer(len(self.plan.senders), sum(widths))
             channels[widths] = Channel(self.plan, widths, self.comm, buffer)
         return [channels[widths].swap(blocks, self.MPI, self.watch, self.crowded)]
 

@@ -22,11 +22,11 @@ INSTALL = "pip install 'destiny-stiefel[mpi]' mpich, or use the MPI of your syst
 
 def launched() -> dict[str, int]:
     """How many processes each launcher in the environment says it has started."""
-    told = {name: os.environ.get(name, "") for name in LAUNCHERS}
-    found = {name: int(value) for name, value in told.items() if value.isdigit()}
-    if found.get("SLURM_STEP_NUM_TASKS") == 1:
-        del found["SLURM_STEP_NUM_TASKS"]
-    return found
+    values = {name: os.environ.get(name, "") for name in LAUNCHERS}
+    counts = {name: int(value) for name, value in values.items() if value.isdigit()}
+    if counts.get("SLURM_STEP_NUM_TASKS") == 1:
+        del counts["SLURM_STEP_NUM_TASKS"]
+    return counts
 
 
 def load(deadline: float = 0.0) -> Any:
@@ -72,11 +72,11 @@ def _foresee(MPI: Any) -> None:
         raise _mismatch(f"the MPI library here is {_name(MPI)}")
 
 
-def _mismatch(found: str) -> SettingsError:
+def _mismatch(finding: str) -> SettingsError:
     """n jobs of size 1: the launcher of one MPI with the library of another."""
     name, count = next(iter(launched().items()))
     return SettingsError(
-        f"{count} processes were started by {LAUNCHERS[name]}, but {found}: launcher and library belong to "
+        f"{count} processes were started by {LAUNCHERS[name]}, but {finding}: launcher and library belong to "
         "different MPIs; use the mpiexec beside this python, or for srun --mpi=pmi2 (MPICH, Intel MPI) or "
         "--mpi=pmix (Open MPI)"
     )

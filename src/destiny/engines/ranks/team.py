@@ -7,11 +7,10 @@ as JSON.
 from __future__ import annotations
 
 import json
-import os
 import signal as signals
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +19,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import same_settings
-from destiny.engines.hosted import HostedAgents, Traffic
+from destiny.engines.cores import allowed_cores
+from destiny.engines.hosted import HostedAgents
 from destiny.engines.ranks.exchange import Neighbours
 from destiny.engines.ranks.guard import Watch, guard
+from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.errors import SettingsError
-from destiny.protocols import Array, Problem, Topology
+from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
 from destiny.storage import checkpoint_sets as sets
 
@@ -36,7 +37,7 @@ COLLECTED = 2**32  # bytes of all agents' iterates that rank 0 may hold in the e
 
 
 class Ranks:
-    """The ranks of a job and how they tell each other things."""
+    """The ranks of a job, and collective calls among them."""
 
     def __init__(self, MPI: Any, comm: Any, deadline: float) -> None:
         self.MPI, self.comm = MPI, comm
@@ -44,8 +45,8 @@ class Ranks:
         self.watch = Watch(comm, deadline)
         self.crowded = crowded(MPI, comm)
 
-    def told(self, value: Any) -> Any:
-        """Rank 0's value, as JSON carries it."""
+    def broadcast(self, value: Any) -> Any:
+        """Return rank 0's JSON-serialisable ``value`` on every rank."""
         if self.size == 1:
             return value
         text = json.dumps(value).encode() if self.rank == 0 else b""
@@ -56,8 +57,8 @@ class Ranks:
             self.comm.Bcast(buffer)
         return value if self.rank == 0 else json.loads(buffer)
 
-    def all_told(self, value: Any) -> list[Any]:
-        """Every rank's value, by rank."""
+    def allgather(self, value: Any) -> list[Any]:
+        """Return the JSON-serialisable values of all ranks, by rank."""
         text = np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
         counts = np.empty(self.size, dtype=np.int64)
         with self.watch.waiting(OTHERS):
@@ -74,12 +75,12 @@ class Ranks:
         return X
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Barrier."""
         with self.watch.waiting(OTHERS):
             self.comm.Barrier()
 
-    def same(self, facts: Mapping[str, Any]) -> None:
-        """Refuse ranks that were not told the same, naming the first difference."""
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        """Raise SettingsError if ``facts`` differ between ranks, naming the first difference."""
         mine = same_settings.plain(facts)
         digest = same_settings.digest(mine)
         digests = np.empty((self.size, len(digest)), dtype=np.uint8)
@@ -87,10 +88,10 @@ class Ranks:
             self.comm.Allgather(np.frombuffer(digest, dtype=np.uint8), digests)
         if (digests == digests[0]).all():
             return
-        first, *others = self.all_told(mine)
+        first, *others = self.allgather(mine)
         for rank, other in enumerate(others, 1):
-            if (found := same_settings.difference(first, other)) is not None:
-                name, here, there = found
+            if (different := same_settings.difference(first, other)) is not None:
+                name, here, there = different
                 raise SettingsError(
                     f"all ranks must be given the same run: {name} is {here} on rank 0 but {there} on "
                     f"rank {rank}; start all from the same files and the same installation"
@@ -100,19 +101,20 @@ class Ranks:
 def crowded(MPI: Any, comm: Any) -> bool:
     """Whether this host has more ranks than cores they may use, together."""
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     usable = np.zeros(CORES, dtype=np.uint8)
-    usable[list(allowed)] = 1
+    usable[allowed_cores()] = 1
     here.Allreduce(MPI.IN_PLACE, usable, MPI.MAX)
     more = bool(here.size > usable.sum())
     here.Free()
     return more
 
 
-class MpiTeam:
+class MpiTeam(SingleWorkerTeam):
     """The agents of this rank among those of all ranks (`destiny.engines.hosted.Team`)."""
 
-    def __init__(self, problem: Problem, network: Topology, owner: NDArray[np.intp], ranks: Ranks) -> None:
+    def __init__(
+        self, problem: Problem, network: TopologyBase, owner: NDArray[np.intp], ranks: Ranks
+    ) -> None:
         self.ranks, self.comm, self.owner = ranks, ranks.comm, owner
         self.ids = np.flatnonzero(owner == ranks.rank)
         self.counts = np.bincount(owner, minlength=ranks.size)
@@ -120,49 +122,26 @@ class MpiTeam:
         self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
         hosted = problem.host(self.ids.tolist())
         self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
-        self.agents = HostedAgents(self.ids.tolist(), hosted, network, self.exchange)
+        super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange))
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
-        self.told = ranks.told
-
-    @property
-    def hosts(self) -> list[NDArray[np.intp]]:
-        """The agents of this rank: one worker."""
-        return [self.ids]
+        self.broadcast = ranks.broadcast
 
     @property
     def leader(self) -> bool:
         """Rank 0 prints and writes."""
         return bool(self.ranks.rank == 0)
 
-    @property
-    def traffic(self) -> Traffic:
-        """What the run has cost so far; every rank counts the whole network."""
-        return self.agents.traffic
-
-    def rewind(self, traffic: Traffic) -> None:
-        """Count on from ``traffic``."""
-        self.agents.traffic = replace(traffic)
-
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run the task for the agents of this rank."""
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return [task(parts[0], self.agents)]
+            return super().each(task, parts)
         except SystemExit as error:  # the others are waiting: whatever the code, the job cannot go on
             guard.remember(error.code or 1)
             raise
 
-    def split(self, stack: Array) -> list[Array]:
-        """The rows of the agents of this rank."""
-        return [np.ascontiguousarray(stack[self.ids])]
-
     def join(self, parts: Sequence[Any]) -> Any:
         """A state whose arrays are fetched from all ranks when they are looked at."""
         return self.gather(parts) if isinstance(parts[0], np.ndarray) else Joined(self, parts[0])
-
-    def own(self, parts: Sequence[Any]) -> Any:
-        """The state of the agents of this rank."""
-        return parts[0]
 
     def gather(self, parts: Sequence[Array]) -> Array:
         """An array of all agents, on every rank."""
@@ -173,28 +152,28 @@ class MpiTeam:
         part = parts[0]
         if len(self.owner) * part[0].nbytes > COLLECTED:
             return part
-        found = self._gather(part, 0)
-        return found if self.leader else part
+        stack = self._gather(part, 0)
+        return stack if self.leader else part
 
     def _gather(self, part: Array, root: int | None) -> Array:
         part = np.ascontiguousarray(part)
         shape = (len(self.owner), *part.shape[1:])
         here = root is None or root == self.ranks.rank
-        found = np.empty(shape if here else (0, *shape[1:]))
+        stack = np.empty(shape if here else (0, *shape[1:]))
         counts = self.counts * (part.size // len(part))
         with self.ranks.watch.waiting(OTHERS):
             if root is None:
-                self.comm.Allgatherv(part, [found, counts])
+                self.comm.Allgatherv(part, [stack, counts])
             else:
-                self.comm.Gatherv(part, [found, counts] if here else None, root)
-        return self._in_order(found) if here else found
+                self.comm.Gatherv(part, [stack, counts] if here else None, root)
+        return self._in_order(stack) if here else stack
 
-    def _in_order(self, found: Array) -> Array:
+    def _in_order(self, stack: Array) -> Array:
         """Rows as the ranks sent them, put in the order of the agents."""
         if (self.order[:-1] < self.order[1:]).all():
-            return found
-        ordered = np.empty_like(found)
-        ordered[self.order] = found
+            return stack
+        ordered = np.empty_like(stack)
+        ordered[self.order] = stack
         return ordered
 
     def mean(self, parts: Sequence[Array]) -> Array:
@@ -220,19 +199,13 @@ class MpiTeam:
             self.comm.Allgatherv(total / len(self.owner), [mean, shares])
         return mean.reshape(shape)
 
-    def set_flood(self, parts: Sequence[Array] | None) -> None:
-        """Start a new max-consensus among the agents, or end it with None."""
-        self.agents.flood = None if parts is None else parts[0]
-
-    @property
-    def flood(self) -> Array:
-        """What every agent of this rank has heard as the largest value so far."""
-        assert self.agents.flood is not None
-        return self.agents.flood
-
     def gradient(self, X: Array) -> Array:
         """Observer: network average of the gradients at one common X ``(n, p)``."""
         return self.mean(self._observe(X, lambda stack, agents: agents.hosted.gradient(stack)))
+
+    def mass(self, X: Array) -> Array:
+        """Observer: M X at one common X ``(n, q)``."""
+        return self.mean(self._observe(X, lambda stack, agents: agents.mass(stack)))
 
     def value(self, X: Array) -> float:
         """Observer: objective f(X) = (1/d) sum f_i(X)."""
@@ -247,30 +220,30 @@ class MpiTeam:
         X = self.ranks.common(X)
         return self.each(task, [np.broadcast_to(X, (len(self.ids), *X.shape))])
 
-    def noticed(self, signal: str | None) -> str | None:
-        """A signal that reached any rank, asked for about four times a second after the same step."""
+    def any_signal(self, signal: str | None) -> str | None:
+        """See `Team.any_signal`; ranks compare about four times a second."""
         if self.ranks.size == 1:
             return signal
         self.steps_left -= 1
         if self.steps_left > 0:
             return None
-        found = np.array([0 if signal is None else int(signals.Signals[signal])])
+        number = np.array([0 if signal is None else int(signals.Signals[signal])])
         with self.ranks.watch.waiting(OTHERS):
-            self.comm.Allreduce(self.ranks.MPI.IN_PLACE, found, self.ranks.MPI.MAX)
+            self.comm.Allreduce(self.ranks.MPI.IN_PLACE, number, self.ranks.MPI.MAX)
         since = max(time.monotonic() - self.talked, 1e-9)
         fitting = int(min(2.0, TALK / since) * self.steps_between)
-        self.steps_left = self.steps_between = self.told(max(1, fitting))
+        self.steps_left = self.steps_between = self.broadcast(max(1, fitting))
         self.talked = time.monotonic()
-        return signals.Signals(int(found[0])).name if found[0] else None
+        return signals.Signals(int(number[0])).name if number[0] else None
 
-    def same(self, facts: Mapping[str, Any], start: Array) -> Array:
-        """Refuse ranks that were not given the same run; rank 0's start."""
+    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:
+        """Return rank 0's start; raise SettingsError if the ranks were given different runs."""
         one = start.strides[0] == 0 or len(start) == 1
         given = start[:1] if one else start
-        self.ranks.same({**facts, "shape of the start": list(given.shape)})
+        self.ranks.require_same({**facts, "shape of the start": list(given.shape)})
         common = self.ranks.common(given)
         # Processors of different kinds may draw the same random start with other last bits.
-        wrong = self.ranks.all_told(not np.allclose(given, common, rtol=0, atol=1e-10))
+        wrong = self.ranks.allgather(not np.allclose(given, common, rtol=0, atol=1e-10))
         if any(wrong):
             raise SettingsError(
                 f"all ranks must be given the same run: the start on rank {wrong.index(True)} is not that on "
@@ -281,18 +254,18 @@ class MpiTeam:
     def save(self, folder: Path, saved: checkpoints.Saved) -> None:
         """One file per agent; the set is finished when all are written, and older ones go only then."""
         step = saved.facts["step"]
-        place = checkpoints.place(folder, step)
+        place = checkpoints.checkpoint_path(folder, step)
         sets.save_agents(place, step, self.ids, saved.state)
         self.ranks.wait()
         keep: list[str] = []
         if self.leader:
             sets.save_run(place, checkpoints.run_arrays(saved), saved.facts)
-            keep = checkpoints.kept(folder, step)
-        checkpoints.prune(folder, self.told(keep), self.ids)
+            keep = checkpoints.names_to_keep(folder, step)
+        checkpoints.prune(folder, self.broadcast(keep), self.ids)
         self.ranks.wait()  # a rank that went ahead would have its next folder pruned by one that lags behind
 
     def close(self) -> None:
-        """Give requests and threads back."""
+        """Free the requests and restore the number of BLAS threads."""
         self.exchange.close()
         self.limit.restore_original_limits()
 
@@ -305,7 +278,7 @@ class Joined:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._part, name)  # raises what the state itself would
-        if hasattr(value, "__dataclass_fields__") or isinstance(value, np.ndarray):
+        if is_dataclass(value) or isinstance(value, np.ndarray):
             value = self._team.join([value])
         self.__dict__[name] = value
         return value

@@ -1,0 +1,176 @@
+"""Messages of few bits: an agent sends whole numbers, the rounded difference from what it has sent before.
+
+For every array A of a message an agent keeps two copies, both 0 at first: P, what it has sent, added up, and
+M, what its neighbours' P mix to.
+
+    Q = rint((A - P) / unit) unit;  send Q;  P += Q;  M += W Q;  the mixed array is A + (M - P)
+
+Mixing is linear, so that nobody needs the copies of others, and the sum over the agents stays exactly what it
+is. The unit is the agent's largest entry of A - P by 127, or by 32,767 for 16 bits: as a run converges,
+differences, units and errors go to zero together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.protocols import Array
+
+TYPES: dict[int, type[np.signedinteger[Any]]] = {8: np.int8, 16: np.int16}
+FULL = 64  # bits of a float64 number: nothing is rounded
+NARROW = 8  # numbers up to which an array is sent as it is: steps and curvatures, which may not lose a sign
+LEAST = 1e-300  # unit: below it nothing has changed, and 1 / unit stays finite
+PREFIX = "copies/"  # of the arrays in a checkpoint
+
+Integers = NDArray[np.signedinteger[Any]]
+Slot = tuple[int, int]
+"""Number of the call of `mix` within a step, and of the array in its message: what shares its copies."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What lies where in a message: first the integers, in words of 64 bits; then the numbers.
+
+    The numbers are the narrow arrays as they are, and the unit of every other, in the order of the arrays.
+    """
+
+    widths: tuple[int, ...]
+    bits: int
+
+    @property
+    def words(self) -> int:
+        """Words that hold the integers."""
+        size = sum(width for width in self.widths if width > NARROW)
+        return -(-size * self.bits // 64)
+
+    @property
+    def bytes(self) -> int:
+        """Of the message, integers and numbers."""
+        return 8 * (self.words + sum(width if width <= NARROW else 1 for width in self.widths))
+
+    def integers(self, words: Array) -> Integers:
+        """The memory of the words as integers ``(agents, ...)``."""
+        return words.view(TYPES[self.bits])
+
+    def pack(self, parts: Sequence[tuple[Array, Integers | None]]) -> tuple[Array, Array]:
+        """Words and numbers of a message, ``(agents, ...)`` both; parts as of `quantise`."""
+        numbers = np.concatenate([number for number, _ in parts], axis=1)
+        words = np.zeros((len(numbers), self.words))
+        start, memory = 0, self.integers(words)
+        for _, whole in parts:
+            if whole is not None:
+                memory[:, start : start + whole.shape[1]] = whole
+                start += whole.shape[1]
+        return words, numbers
+
+    def unpack(self, words: Array, numbers: Array) -> list[Array]:
+        """What `pack` was given, multiplied out, of all agents heard; more numbers may follow."""
+        found: list[Array] = []
+        start, column, memory = 0, 0, self.integers(words)
+        for width in self.widths:
+            if width <= NARROW:
+                found.append(numbers[:, column : column + width])
+                column += width
+            else:
+                found.append(memory[:, start : start + width] * numbers[:, column : column + 1])
+                start, column = start + width, column + 1
+        return found
+
+
+@cache
+def layout(widths: tuple[int, ...], bits: int) -> Layout:
+    """The layout of messages with arrays of these widths."""
+    return Layout(widths, bits)
+
+
+def message_bytes(widths: tuple[int, ...], bits: int) -> int:
+    """Bytes of a message with arrays of these widths, of few bits or of all 64."""
+    return 8 * sum(widths) if bits == FULL else layout(widths, bits).bytes
+
+
+def quantise(A: Array, bits: int) -> tuple[Array, Integers]:
+    """Units ``(agents, 1)`` and whole numbers ``(agents, width)``; their products are nearest to A.
+
+    An agent whose A is not finite has a unit that is not, so that the products are NaN.
+    """
+    unit = np.abs(A).max(axis=1, keepdims=True) / np.iinfo(TYPES[bits]).max
+    unit[unit < LEAST] = 0.0
+    usable = np.isfinite(unit) & (unit > 0)
+    scaled = A * np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+    if not usable.all():
+        scaled[~usable[:, 0]] = 0.0
+    return unit, np.rint(scaled, out=scaled).astype(TYPES[bits])
+
+
+class Copies:
+    """The copies P and M of the agents hosted in one place, for all slots of a run so far."""
+
+    def __init__(self, hosted: int, bits: int) -> None:
+        self.hosted, self.bits = hosted, bits
+        self.pairs: dict[tuple[Slot, int], Array] = {}
+        """By slot and width, P and M ``(hosted, 2, width)``."""
+
+    def at(self, slot: Slot, width: int) -> Array:
+        """Those of an array; zeros if it is new."""
+        return self.pairs.setdefault((slot, width), np.zeros((self.hosted, 2, width)))
+
+    def differences(self, call: int, blocks: Sequence[Array]) -> list[tuple[Array, Integers | None]]:
+        """What to send of each block: units and whole numbers, or a narrow block as it is."""
+        parts: list[tuple[Array, Integers | None]] = []
+        for k, block in enumerate(blocks):
+            if (width := block.shape[1]) <= NARROW:
+                parts.append((block, None))
+            else:
+                parts.append(quantise(block - self.at((call, k), width)[:, 0], self.bits))
+        return parts
+
+    def add(
+        self,
+        call: int,
+        blocks: Sequence[Array],
+        parts: Sequence[tuple[Array, Integers | None]],
+        mixed: Sequence[Array],
+    ) -> list[Array]:
+        """The mixed blocks, from the parts sent of each and what these mix to; the copies follow."""
+        results: list[Array] = []
+        for k, (block, (unit, whole), change) in enumerate(zip(blocks, parts, mixed, strict=True)):
+            if whole is None:
+                results.append(change)
+                continue
+            pair = self.at((call, k), block.shape[1])
+            pair[:, 0] += whole * unit
+            pair[:, 1] += change
+            results.append(block + (pair[:, 1] - pair[:, 0]))
+        return results
+
+    def forget(self, call: int) -> None:
+        """Let go of the copies of a call."""
+        for key in [key for key in self.pairs if key[0][0] == call]:
+            del self.pairs[key]
+
+    def pass_on(self, call: int, to: int) -> None:
+        """Use the copies of one call for another, and let go of all others."""
+        self.pairs = {((to, k), w): pair for ((c, k), w), pair in self.pairs.items() if c == call}
+
+    def arrays(self) -> dict[str, Array]:
+        """For a checkpoint: P and M by slot and width, agents on axis 0."""
+        return {f"{PREFIX}{call}/{k}/{width}": pair for ((call, k), width), pair in self.pairs.items()}
+
+    @classmethod
+    def load(cls, hosted: int, bits: int, arrays: Mapping[str, Array]) -> Copies:
+        """From the arrays of a checkpoint, others among them; raises ValueError if they are damaged."""
+        found = cls(hosted, bits)
+        for name, array in arrays.items():
+            if not name.startswith(PREFIX):
+                continue
+            call, k, width = map(int, name.removeprefix(PREFIX).split("/"))
+            if array.shape != (hosted, 2, width):
+                raise ValueError(f"{name} has shape {array.shape}")
+            found.pairs[(call, k), width] = np.array(array)
+        return found

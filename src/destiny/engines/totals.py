@@ -1,0 +1,153 @@
+"""Averages over the whole network along a spanning tree, the same bits at every agent.
+
+They take three times the rounds in which everybody hears of everybody:
+
+1. *flood*: everybody's distance from agent 0, which makes the tree;
+2. *up*: every agent sends what it and the agents below it add up to;
+3. *down*: the total travels back.
+
+Where sums are private, nobody learns more than the average. Rounds of `mix` would tell more than they seem
+to: an agent that knows the network can solve the sums it hears for the first numbers of everybody. So agents
+add up integers modulo 2^64, whose exponents flood the network first. Between organisations each agent has the
+masks of its links added, which cancel in the total over all agents and in nothing less. A word travels as two
+numbers below 2^32, as engines move float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.engines.fixed_point import NOT_FINITE, Integers, Layout, Neighbours, decode, encode_to
+from destiny.errors import NetworkError
+from destiny.protocols import Array
+
+PHASES = 3  # flood, up and down, each as long as everybody takes to hear of everybody
+FAR = np.finfo(np.float64).max  # distance from agent 0 before it is known: messages must be finite
+HALF = np.uint64(32)
+LOW = np.uint64(2**32 - 1)
+Words = NDArray[np.uint64]
+T = TypeVar("T", np.float64, np.uint64)
+
+
+class TreeAgents(Protocol):
+    """What averages along a tree need of the hosted agents (`destiny.engines.hosted.HostedAgents`)."""
+
+    ids: NDArray[np.intp]
+
+    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
+        """One round: the numbers of all agents heard, and where the neighbours are among them."""
+
+    def mask_links(self, words: Words, exponents: Integers) -> None:
+        """Add the masks of an agent's links to its words, in place, where there are any."""
+
+
+def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int) -> Array:
+    """The network average of ``own (hosted, width)``.
+
+    Parameters
+    ----------
+    count : int
+        Agents of the network.
+    depth : int
+        Rounds after which everybody has heard of everybody.
+    """
+    _, parents = _flood(agents, np.empty((len(own), 0), dtype=np.int64), depth)
+    return _total(agents, own, parents, count, depth) / count
+
+
+def private_mean(agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int) -> Array:
+    """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better."""
+    exponents, parents = _flood(agents, columns.exponents(own), depth)
+    # No sum of all agents exceeds 2^62.
+    unit = columns.unit(np.where(exponents == NOT_FINITE, 0, exponents) + math.ceil(math.log2(count)))
+    masked = np.empty((len(own), columns.width), dtype=np.uint64)
+    with np.errstate(invalid="ignore"):
+        for words, numbers in zip(masked, own, strict=True):
+            encode_to(words.view(np.int64), numbers, 1.0, unit)
+            agents.mask_links(words, exponents)
+    totals = _total(agents, masked, parents, count, depth)
+    mean = decode(totals.view(np.int64), unit) / count
+    mean[:, (exponents == NOT_FINITE)[columns.group]] = np.nan
+    return mean
+
+
+def message_size(width: int, private: bool) -> int:
+    """Numbers in the largest message, for averages of so many."""
+    return 1 + (2 if private else 1) * (width + 1)
+
+
+def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integers, NDArray[np.intp]]:
+    """The largest exponents of all agents, and the parents of the hosted ones in the tree."""
+    state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
+    for _ in range(depth):
+        heard, neighbours = agents.tell(state)
+        distances = heard[:, -1].copy()
+        nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
+        nearest[:, -1] += 1
+        state = np.minimum(state, nearest)
+    largest: Integers = -state[0, :-1].astype(np.int64)
+    parents = [
+        names[np.argmin(distances[places])]  # the first of the nearest
+        for names, places in zip(neighbours.names, neighbours.places, strict=True)
+    ]
+    return largest, np.where(agents.ids == 0, -1, parents).astype(np.intp)
+
+
+def _total(
+    agents: TreeAgents, own: NDArray[T], parents: NDArray[np.intp], count: int, depth: int
+) -> NDArray[T]:
+    """The sum over all agents, at every hosted one."""
+    parts = np.column_stack([own, np.ones(len(own), dtype=own.dtype)])  # the ones count the agents
+    totals = _down(agents, _up(agents, parts, parents, depth), parents, depth)
+    if (totals[:, -1] != count).any():
+        raise NetworkError(
+            f"a total must be over {count} agents; found {int(totals[:, -1].min())}: the network is not "
+            f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
+        )
+    return np.ascontiguousarray(totals[:, :-1])
+
+
+def _up(agents: TreeAgents, parts: NDArray[T], parents: NDArray[np.intp], depth: int) -> NDArray[T]:
+    """What every hosted agent and those below it add up to, children in the order of their index."""
+    sums = parts
+    for _ in range(depth):
+        heard, neighbours = agents.tell(np.column_stack([_split(sums), parents]))
+        below = heard[:, -1]
+        received = _join(heard[:, :-1], parts.dtype)
+        sums = parts.copy()
+        for row, (agent, places) in enumerate(zip(agents.ids, neighbours.places, strict=True)):
+            for place in places[below[places] == agent]:
+                sums[row] += received[place]
+    return sums
+
+
+def _down(agents: TreeAgents, sums: NDArray[T], parents: NDArray[np.intp], depth: int) -> NDArray[T]:
+    """The sum of agent 0, at every agent."""
+    totals = np.where((parents == -1)[:, None], sums, np.zeros_like(sums))
+    for _ in range(depth):
+        heard, neighbours = agents.tell(_split(totals))
+        received = _join(heard, sums.dtype)
+        for row, parent in enumerate(parents):
+            if parent >= 0:
+                totals[row] = received[neighbours.places[row][neighbours.names[row] == parent][0]]
+    return totals
+
+
+def _split(parts: NDArray[T]) -> Array:
+    """Numbers as they are, words ``(agents, k)`` as numbers ``(agents, 2 k)``."""
+    if parts.dtype == np.float64:
+        return np.asarray(parts, dtype=np.float64)
+    words = parts.astype(np.uint64)
+    return np.concatenate([words >> HALF, words & LOW], axis=1).astype(np.float64)
+
+
+def _join(numbers: Array, dtype: np.dtype[T]) -> NDArray[T]:
+    """The inverse of `_split`."""
+    if dtype == np.float64:
+        return numbers.astype(dtype, copy=False)
+    high, low = np.split(numbers.astype(np.uint64), 2, axis=1)
+    return ((high << HALF) | low).astype(dtype, copy=False)
