@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from destiny.algorithms.blocks.gossip import centred, chebyshev, rounds_for
+from destiny.algorithms.blocks.gossip import centre_spectrum, chebyshev, rounds_for
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.totals import PHASES
 from destiny.errors import DestinyError
-from destiny.protocols import Array, Topology
+from destiny.protocols import Array, TopologyBase
 from destiny.run.stopping import flooding_time
 
 ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
@@ -17,27 +18,31 @@ MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
 LEFT = 1e-16  # what `agree` leaves of the agents' differences where the spectrum is known: less than rounding
 
 
-def average(agents: HostedAgents, network: Topology, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
+def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
     """Mix until the largest change seen by any agent is rounding; all agents end after the same round.
 
-    False comes with averages that still changed after `MOST` rounds.
+    False comes with averages that still changed after `MOST` rounds. Private averages are exact
+    (`destiny.engines.totals`).
     """
+    if agents.private:
+        return agents.exact_mean(*arrays), True
     return _settle(agents, network, arrays, _relative_change)
 
 
-def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array | None = None) -> Array:
+def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Array | None = None) -> Array:
     """The network average of ``values (hosted, ...)``, the same at all agents up to rounding.
 
     Where the spectrum of the network is known, this takes `rounds_to_agree` rounds of Chebyshev's averaging.
     Otherwise agents mix until nobody sees a change: relative to the largest entry, or with ``sizes``, of the
     shape of ``values`` and none negative, each entry relative to the average of its own size. ``sizes`` are
-    then sent along. Averages that do not settle are refused.
+    then sent along. Averages that do not settle are refused. Private averages are exact.
     """
     if network.agents == 1:
         return values
-    spectrum = getattr(network, "spectrum", None)
-    if spectrum is not None:
-        shift, lambda_ = centred(*spectrum)
+    if agents.private:
+        return agents.exact_mean(values)[0]
+    if network.spectrum is not None:
+        shift, lambda_ = centre_spectrum(*network.spectrum)
         rounds = rounds_for(LEFT, lambda_)
         return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]
     if sizes is None:
@@ -52,28 +57,29 @@ def agree(agents: HostedAgents, network: Topology, values: Array, sizes: Array |
     return mean
 
 
-def rounds_to_agree(network: Topology) -> int | None:
+def rounds_to_agree(network: TopologyBase, private: bool = False) -> int | None:
     """Rounds that `agree` takes, None if they are not known beforehand."""
     if network.agents == 1:
         return 0
-    spectrum = getattr(network, "spectrum", None)
-    return None if spectrum is None else rounds_for(LEFT, centred(*spectrum)[1])
+    if private:
+        return PHASES * flooding_time(network, 0)
+    return None if network.spectrum is None else rounds_for(LEFT, centre_spectrum(*network.spectrum)[1])
 
 
 Change = Callable[[Sequence[Array], Sequence[Array]], Array]
 
 
 def _settle(
-    agents: HostedAgents, network: Topology, arrays: tuple[Array, ...], measure: Change
+    agents: HostedAgents, network: TopologyBase, arrays: tuple[Array, ...], measure: Change
 ) -> tuple[tuple[Array, ...], bool]:
     """Mix until the largest change of any agent is at most `ACCURACY`; False if that took too long."""
     start = agents.traffic.rounds
     change = np.ones(len(agents.ids))
     while True:
         # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
-        heard = max(1, flooding_time(network, agents.traffic.rounds))
+        rounds_to_flood = max(1, flooding_time(network, agents.traffic.rounds))
         before, agents.flood = arrays, change
-        arrays = agents.mix(*arrays, rounds=heard)
+        arrays = agents.mix(*arrays, rounds=rounds_to_flood)
         change = measure(arrays, before)
         done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
         if done or agents.traffic.rounds - start >= MOST:

@@ -11,7 +11,7 @@ from destiny.engines.hosted import HostedAgents, Team
 from destiny.problems import Centred
 from destiny.problems.data.partition import Shift
 from destiny.problems.quadratic import Quadratic
-from destiny.protocols import Array, Hosted, Problem, Topology
+from destiny.protocols import Array, Hosted, ProblemBase, TopologyBase
 from destiny.run.averaging import agree, rounds_to_agree
 from destiny.storage.checkpoint import Saved
 
@@ -37,7 +37,7 @@ class Centring:
     """
 
     asked: Centred
-    problem: Problem
+    problem: ProblemBase
     shifts: dict[int, Shift]
     rounds: int
 
@@ -83,23 +83,23 @@ class Report:
         )
 
 
-def centre(problem: Problem, network: Topology, team: Team, saved: Saved | None) -> Centring | None:
+def centre(problem: ProblemBase, network: TopologyBase, team: Team, saved: Saved | None) -> Centring | None:
     """Centre the data of a team's agents where the problem asks for it, before they are evaluated."""
     if not isinstance(problem, Centred):
         return None
     workers = [None] * len(team.hosts)
     if saved is None:
-        found = team.each(lambda _, agents: find_shifts(problem, network, agents), workers)
-        shifts = {agent: shift for part in found for agent, shift in part.items()}
+        shifts_by_worker = team.each(lambda _, agents: find_shifts(problem, network, agents), workers)
+        shifts = {agent: shift for part in shifts_by_worker for agent, shift in part.items()}
         rounds = team.traffic.rounds
     else:
         ids = np.concatenate(team.hosts)
-        state = saved.of(ids).state
+        state = saved.select(ids).state
         if not {MEAN, SCALE} <= set(state) or state[MEAN].shape[1:] != (sum(problem.widths),):
             raise saved.refuse("is damaged: the mean of the data is missing or has another size")
         shifts = {int(i): Shift(m, s) for i, m, s in zip(ids, state[MEAN], state[SCALE], strict=True)}
         rounds = saved.facts[ROUNDS]
-    ready = problem.less(shifts)
+    ready = problem.with_shifts(shifts)
 
     def adopt(_: None, agents: HostedAgents) -> None:
         agents.hosted = ready.host(agents.ids.tolist())
@@ -114,7 +114,7 @@ def without_shifts(saved: Saved) -> Saved:
     return replace(saved, state=own)
 
 
-def find_shifts(problem: Centred, network: Topology, agents: HostedAgents) -> dict[int, Shift]:
+def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -> dict[int, Shift]:
     """Averaging rounds: first sums and counts, then squared distances from the mean."""
     ids = agents.ids.tolist()
     totals = [problem.totals(i) for i in ids]
@@ -161,11 +161,11 @@ def uncentred(share: float) -> str | None:
     )
 
 
-def planned_rounds(problem: Problem, network: Topology) -> int:
+def planned_rounds(problem: ProblemBase, network: TopologyBase, private: bool = False) -> int:
     """Rounds that centring takes, as far as they are known beforehand."""
     if not isinstance(problem, Centred):
         return 0
-    return (rounds_to_agree(network) or 0) * (2 if problem.standardise else 1)
+    return (rounds_to_agree(network, private) or 0) * (2 if problem.standardise else 1)
 
 
 def largest_message(problem: Centred) -> int:

@@ -1,52 +1,82 @@
-"""Methods and problems that do not go together, told before anything is computed."""
+"""Check that a method supports a problem, before anything is computed."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from destiny.algorithms import METHODS, About
 from destiny.algorithms.blocks.step_sizes import STEADY
 from destiny.errors import MismatchError
-from destiny.protocols import Algorithm, Problem
+from destiny.problems.private_part import private_part
+from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase, ProblemBase, Regulariser
 
 
-def require_fit(algorithm: Algorithm[Any], problem: Problem) -> None:
+def require_fit(algorithm: AlgorithmBase | AsyncAlgorithmBase, problem: ProblemBase) -> None:
     """Refuse a method that cannot solve this problem, by what it says of itself."""
-    about = getattr(algorithm, "about", None)
-    if isinstance(about, About):
-        _kinds(about, problem)
-        _batches(about, getattr(algorithm, "step_size", None), problem)
+    if algorithm.about is not None:
+        require_kind(algorithm.about, problem.kind, problem.agents)
+        require_prox(algorithm.about, problem.regulariser)
+        _constraint(algorithm.about, problem)
+        _definite(algorithm.about, problem)
+        _batches(algorithm.about, algorithm.step_rule, problem)
 
 
-def _kinds(about: About, problem: Problem) -> None:
+def require_kind(about: About, kind: str, agents: int) -> None:
     """Refuse a method made for other problems, naming both."""
-    kind = getattr(problem, "kind", type(problem).__name__)
     if about.problem is not None and kind != about.problem:
         raise MismatchError(
             f"{about.title} solves {about.problem.upper()} only; this problem is {kind.upper()}: choose a "
             "method for any f, such as destiny"
         )
-    if about.alone and problem.agents > 1:
+    if about.alone and agents > 1:
         raise MismatchError(
-            f"{about.title} is a method for one agent; this problem has {problem.agents}: choose a "
+            f"{about.title} is a method for one agent; this problem has {agents}: choose a "
             "decentralised method, or pool the data (destiny.problems.pooled)"
         )
 
 
-def _batches(about: About, rule: object, problem: Problem) -> None:
+def require_prox(about: About, regulariser: Regulariser | None) -> None:
+    """Refuse a method for smooth f where the objective is f + r."""
+    if regulariser is None or about.regularised:
+        return
+    names = ", ".join(method.kind for method in METHODS if method.about.regularised)
+    raise MismatchError(
+        f"{about.title} needs a smooth objective; this problem has the regulariser {regulariser!r}: "
+        f"choose a method with a prox ({names}), or leave the regulariser out"
+    )
+
+
+def _constraint(about: About, problem: ProblemBase) -> None:
+    """Refuse a method for X^T X = I where the constraint is X^T M X = I."""
+    if problem.generalised and not about.generalised:
+        names = ", ".join(method.kind for method in METHODS if method.about.generalised)
+        raise MismatchError(
+            f"{about.title} keeps X^T X = I; this problem has the constraint X^T M X = I: choose a method "
+            f"for it ({names}), or leave M out"
+        )
+
+
+def _definite(about: About, problem: ProblemBase) -> None:
+    """Refuse a method for positive semidefinite matrices where noise may have made them indefinite."""
+    if about.semidefinite and private_part(problem) is not None:
+        raise MismatchError(
+            f"{about.title} needs positive semidefinite second moments; those of private data have noise: "
+            "choose another method, such as destiny"
+        )
+
+
+def _batches(about: About, rule: object, problem: ProblemBase) -> None:
     """Refuse mini-batches where gradients that jump would lead a method or its steps astray."""
-    drawn = getattr(problem, "batches", [])
+    drawn = problem.batches
     if not drawn:
         return
     if not about.stochastic:
-        known = ", ".join(method.kind for method in METHODS if method.about.stochastic)
+        names = ", ".join(method.kind for method in METHODS if method.about.stochastic)
         raise MismatchError(
             f"{about.title} needs full gradients; this problem draws mini-batches of {drawn[0][0]}: choose "
-            f"a stochastic method ({known}), or leave batch out"
+            f"a stochastic method ({names}), or leave batch out"
         )
     if not isinstance(rule, STEADY):
-        known = " or ".join(steady.__name__ for steady in STEADY)
+        names = " or ".join(steady.__name__ for steady in STEADY)
         raise MismatchError(
             f"{about.title} with mini-batches needs a step size that does not look at gradients; found "
-            f"{rule!r}: give step_size, {known}"
+            f"{rule!r}: give step_size, {names}"
         )

@@ -14,10 +14,10 @@ from destiny.protocols import Array
 
 COLUMNS = (
     *("step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"),
-    *("gradients", "minibatches", "values"),
+    *("gradients", "minibatches", "values", "bytes"),
 )
 UNCOUNTED = 8  # columns of a run that did not count gradients yet
-WHOLE = ("step", "round", "scalars", "gradients", "minibatches", "values")  # written without a decimal point
+WHOLE = ("step", "round", "scalars", "gradients", "minibatches", "values", "bytes")  # no decimal point
 
 
 class History:

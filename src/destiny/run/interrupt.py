@@ -19,11 +19,14 @@ class Interrupt:
     def __init__(self) -> None:
         self.name: str | None = None
         self.before: dict[signal.Signals, Any] = {}
+        self.wakeup = -1
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # others cannot set handlers
             heeded = [s for s in self.SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]
             self.before = {s: signal.signal(s, self.handle) for s in heeded}
+            # An event loop around the run reads signals from here as well, and would handle them twice.
+            self.wakeup = signal.set_wakeup_fd(-1)
         return self
 
     def handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
@@ -38,6 +41,8 @@ class Interrupt:
         for number, handler in self.before.items():
             # A handler set outside Python reads as None and cannot be set again; the default is nearest.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if self.wakeup != -1:
+            signal.set_wakeup_fd(self.wakeup)
 
 
 def deliver(name: str | None) -> None:

@@ -1,6 +1,7 @@
 """What is measured of a run, as printed in Section 4.1 of the paper and beyond. Observers only.
 
-Every function takes the agents' iterates as a stack ``X (d, n, p)``; Xbar is their mean.
+Every function takes the agents' iterates as a stack ``X (d, n, p)``; Xbar is their mean. Where the constraint
+is X^T M X = I (``mass``), measures are those of Z = L^T X with M = L L^T, for which Z^T Z = I.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from destiny.geometry import lagrangian
+from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import norm, polar, subspace_distance, tangent, violation
-from destiny.protocols import Array, Observer
+from destiny.protocols import Array, Observer, Regulariser
 
-SAFE_START = 1 / 6  # the region R of Lemma 2.1, from which the theory starts
+ORTHONORMAL = (
+    1e-8  # ||Y^T Y - I|| up to which a proximal step Y is an answer; 1e-15 where a run has converged
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,41 @@ class Measures:
 
 
 @dataclass(frozen=True)
+class Composite:
+    """Measures of f + r with a regulariser r, by a proximal step on the tangent space.
+
+    Attributes
+    ----------
+    regulariser : Regulariser
+    t : float
+        Step of the prox: 1 / ||nabla f||_2, so that multiplying f and r changes nothing. Stationarity takes
+        the gradient at the start, the answer of a run that at its end.
+    """
+
+    regulariser: Regulariser
+    t: float
+
+    @classmethod
+    def at(cls, regulariser: Regulariser, gradient: Array) -> Composite:
+        """The measures with the step of a gradient ``(n, p)`` of f."""
+        size = float(np.linalg.norm(gradient, 2))
+        return cls(regulariser, 1 / size if size > 0 else 1.0)
+
+    def step(self, X: Array, gradient: Array) -> tuple[float, Array]:
+        """The stationarity of X ``(n, p)`` on the manifold, not yet relative, and the answer next to it.
+
+        Stationarity is ||Y - X|| / t with Y of `tangent_prox`; it is ||grad f(X)|| if r = 0. The answer is Y,
+        which has exact zeros; it is X while Y is not orthonormal yet.
+        """
+        Y = tangent_prox(self.regulariser, X, gradient, self.t)
+        return float(norm(Y - X)) / self.t, Y if violation(Y) <= ORTHONORMAL else X
+
+    def value(self, observer: Observer, X: Array) -> float:
+        """f(X) + r(X)."""
+        return observer.value(X) + float(self.regulariser.value(X))
+
+
+@dataclass(frozen=True)
 class Spread:
     """What the measures ask of the agents' iterates: their mean, and a few numbers per agent.
 
@@ -57,8 +97,10 @@ class Spread:
     table: Array
 
     @staticmethod
-    def numbers(X: Array, mean: Array) -> Array:
+    def numbers(X: Array, mean: Array, mass: MassMatrix | None = None) -> Array:
         """||X_i - Xbar||_F, ||X_i^T X_i - I||_F and whether X_i is finite, of the agents of a stack."""
+        if mass is not None:
+            X, mean = mass.whiten(X), mass.whiten(mean)
         finite = np.isfinite(X).all(axis=(1, 2))
         return np.stack([norm(X - mean), violation(X), finite.astype(np.float64)], axis=1)
 
@@ -78,20 +120,38 @@ def substationarity_on_manifold(observer: Observer, X: Array) -> float:
     return _slope(observer, polar(X.mean(axis=0)))
 
 
-def _slope(observer: Observer, X: Array) -> float:
+def _slope(observer: Observer, X: Array, mass: MassMatrix | None = None) -> float:
     """||grad f(X)||_F at one X ``(n, p)``."""
-    return float(norm(tangent(X, observer.gradient(X))))
+    gradient = observer.gradient(X)
+    if mass is not None:
+        X, gradient = mass.whiten(X), mass.gradient(gradient)
+    return float(norm(tangent(X, gradient)))
 
 
-def reference(observer: Observer, mean: Array) -> float:
+def reference(observer: Observer, mean: Array, mass: MassMatrix | None = None) -> float:
     """What substationarity is relative to: its value at the mean ``(n, p)`` of the start.
 
     Where the start is nearly stationary already (an earlier answer; PCA with p = n is everywhere), the size
     of the Euclidean gradient instead: a part of rounding errors would say nothing.
     """
     gradient = observer.gradient(mean)
+    if mass is not None:
+        mean, gradient = mass.whiten(mean), mass.gradient(gradient)
     size, start = float(norm(gradient)), float(norm(tangent(mean, gradient)))
     return start if start > 1e-6 * size else size  # a start drawn at random is nowhere near 1e-6
+
+
+def composite_reference(observer: Observer, mean: Array, composite: Composite) -> float:
+    """What the stationarity of f + r is relative to, as `reference`."""
+    X = polar(mean)
+    gradient = observer.gradient(X)
+    size, start = float(norm(gradient)), composite.step(X, gradient)[0]
+    return start if start > 1e-6 * size else size
+
+
+def sparsity(X: Array) -> float:
+    """Share of the entries of X that are exactly zero."""
+    return float(np.mean(X == 0))
 
 
 def relative(value: float, start: float) -> float:
@@ -125,9 +185,9 @@ def tracking_error(D: Array, H: Array) -> float:
     return relative(float(norm(D.mean(axis=0) - H.mean(axis=0))), size)
 
 
-def distance_to(X: Array, known: Array) -> float:
+def distance_to(X: Array, reference: Array) -> float:
     """Sine of the largest angle between span(Xbar) and a known subspace ``(n, p)``."""
-    return subspace_distance(X.mean(axis=0), known)
+    return subspace_distance(X.mean(axis=0), reference)
 
 
 def region(X: Array) -> float:
@@ -146,14 +206,32 @@ def merit(observer: Observer, X: Array, D: Array, beta: float, rho: float) -> fl
     return h + spread + rho * float(np.sum((D - D.mean(axis=0)) ** 2))
 
 
-def measure(observer: Observer, X: Spread, start: float) -> Measures:
-    """All four, with substationarity relative to ``start``; NaN where the iterates are not finite."""
+def measure(
+    observer: Observer,
+    X: Spread,
+    start: float,
+    composite: Composite | None = None,
+    mass: MassMatrix | None = None,
+) -> Measures:
+    """All four, with substationarity relative to ``start``; NaN where the iterates are not finite.
+
+    Those of f + r if there is a ``composite``; objective and stationarity are then those of polar(Xbar).
+    """
     if not X.finite:
         return Measures(*[float("nan")] * 4)
     with np.errstate(over="ignore", invalid="ignore"):
+        if composite is not None:
+            nearest = polar(X.mean)
+            slope, answer = composite.step(nearest, observer.gradient(nearest))
+            return Measures(
+                composite.value(observer, answer),
+                relative(slope, start),
+                _rms(X.table[:, 0].copy()),
+                _rms(X.table[:, 1].copy()),
+            )
         return Measures(
-            observer.value(polar(X.mean)),
-            relative(_slope(observer, X.mean), start),
+            observer.value(polar(X.mean) if mass is None else mass.polar(X.mean)),
+            relative(_slope(observer, X.mean, mass), start),
             _rms(X.table[:, 0].copy()),  # in one piece: the sum's bits depend on the layout
             _rms(X.table[:, 1].copy()),
         )

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from destiny.errors import NetworkError
-from destiny.protocols import Topology, VerifiedTopology
+from destiny.errors import NetworkError, SettingsError
+from destiny.protocols import Topology, TopologyBase, forward
 
 ROUNDING = 1e-10  # what sums of weights computed in double precision may miss
 
 
-def checked(network: Topology) -> Topology:
-    """The network itself if its matrices are right by construction, one that checks them otherwise."""
-    return network if isinstance(network, VerifiedTopology) else Checked(network)
+def is_topology(given: object) -> TypeGuard[Topology]:
+    """Whether something has mixing matrices."""
+    return hasattr(given, "at") and not isinstance(given, type)
 
 
-class Checked:
-    """A topology whose matrices are checked, round by round, in every process alike.
+def as_topology(given: object) -> TopologyBase:
+    """The network itself if its matrices are right by construction, one that checks them otherwise.
+
+    `SettingsError` if it is no network.
+    """
+    if isinstance(given, TopologyBase) and given.verified:
+        return given
+    if not is_topology(given):
+        raise SettingsError(f"network must be one of destiny.networks; found {given!r}")
+    if not hasattr(given, "agents"):
+        raise SettingsError(
+            f"a network must have agents and at; found {type(given).__name__} without agents; add it"
+        )
+    return CheckedTopology(given)
+
+
+@forward
+class CheckedTopology(TopologyBase):
+    """A network of a class of the user's own, whose matrices are checked, round by round, in every process.
 
     They must be doubly stochastic, or the agents would average to something else than the mean. Symmetric
-    they need not be: in a round an agent may hear one neighbour and talk to another.
+    they need not be: in a round an agent may hear one neighbour and talk to another. Members that the class
+    does not have are as in `TopologyBase`.
     """
 
     verified = True
 
-    def __init__(self, network: Topology) -> None:
-        self.network = network
+    def __init__(self, inner: Topology) -> None:
+        self.inner = inner
         self.last: tuple[Any, csr_array[Any, Any]] | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
     @property
     def agents(self) -> int:
         """d."""
-        return self.network.agents
+        return self.inner.agents
 
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``, the same object for as long as the user's is the same."""
-        given, last = self.network.at(round), self.last
+        given, last = self.inner.at(round), self.last
         if last is None or last[0] is not given:
             self.last = last = (given, _matrix(given, self.agents, round))
         return last[1]

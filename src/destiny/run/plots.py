@@ -1,12 +1,12 @@
-"""Pictures for people who would rather look than read (extra ``plot``)."""
+"""Histories drawn as curves (extra ``plot``), with the colours and names that reports use too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
-from destiny.errors import MissingExtraError
+from destiny.errors import MissingExtraError, SettingsError
 from destiny.run.history import History
 
 PANELS = {
@@ -17,6 +17,8 @@ PANELS = {
 # Okabe and Ito's colours, told apart by colour-blind readers too; line styles help in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
+DECADES = 1e3  # beyond, ticks between powers of ten tell nothing, and drawing them takes half of the time
+NAMES = {"round": "rounds of communication", "scalars": "numbers sent", "bytes": "bytes sent"}
 
 
 def pyplot() -> Any:
@@ -28,12 +30,45 @@ def pyplot() -> Any:
     return matplotlib.figure
 
 
+def new_figure(path: object, size: tuple[float, float]) -> Any:
+    """Return a new figure: one of pyplot, which notebooks show, or with a ``path`` one for a file alone."""
+    if path is not None:
+        return pyplot().Figure(figsize=size, layout="constrained")
+    pyplot()
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=size, layout="constrained")
+
+
 def convergence(
-    histories: Mapping[str, History], path: str | Path, title: str = "", x: str = "round"
-) -> None:
-    """The three measures of every run over the rounds (or ``x="scalars"``, ``"seconds"``), log scale."""
-    figure = pyplot().Figure(figsize=(12, 3.8), layout="constrained")
-    axes = figure.subplots(1, len(PANELS))
+    histories: Mapping[str, History],
+    path: str | PathLike[str] | None = None,
+    title: str = "",
+    x: str = "round",
+    axes: Sequence[Any] | None = None,
+) -> Any:
+    """Draw the three measures of every run over the rounds (or another column), log scale.
+
+    Parameters
+    ----------
+    histories : mapping from labels to History
+    path : path, optional
+        Picture file to write; its suffix chooses the format.
+    title : str
+        Of a new figure.
+    x : {"round", "scalars", "bytes", "seconds"}
+    axes : sequence of three matplotlib Axes, optional
+        Where to draw; by default in a new figure, which notebooks show if no ``path`` is given.
+
+    Returns
+    -------
+    axes : ndarray of three matplotlib Axes
+    """
+    own = axes is None
+    if axes is None:
+        axes = new_figure(path, (12, 3.8)).subplots(1, len(PANELS))
+    if len(axes) != len(PANELS):
+        raise SettingsError(f"axes must be three, for {', '.join(PANELS)}; found {len(axes)}")
     for axis, (column, name) in zip(axes, PANELS.items(), strict=True):
         for k, (label, history) in enumerate(histories.items()):
             y = history[column]
@@ -42,13 +77,26 @@ def convergence(
             colour, style = COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]
             axis.plot(history[x][shown], y[shown], label=label, color=colour, linestyle=style, linewidth=1.6)
         axis.set_yscale("log")
-        axis.set_xlabel({"round": "rounds of communication", "scalars": "numbers sent"}.get(x, x))
+        low, high = axis.get_ylim()
+        if high > DECADES * low:
+            axis.minorticks_off()
+        axis.set_xlabel(NAMES.get(x, x))
         axis.set_title(name, fontsize=11)
         axis.grid(True, which="major", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    # Below the panels: within one of them it would cover curves.
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    if title:
-        figure.suptitle(title, fontsize=12)
-    figure.savefig(path, dpi=150)
+    if own:  # below the panels: within one of them it would cover curves
+        figure = axes[0].figure
+        figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+        if title:
+            figure.suptitle(title, fontsize=12)
+    else:
+        axes[0].legend(frameon=False, fontsize=9)
+    save(axes[0], path)
+    return axes
+
+
+def save(axes: Any, path: str | PathLike[str] | None) -> None:
+    """Write the figure of some axes into a picture file, if there is a ``path``."""
+    if path is not None:
+        axes.figure.savefig(path, dpi=150)

@@ -2,17 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
+from destiny import notebook
+from destiny.engines.quantisation import FULL
 from destiny.protocols import Array
 from destiny.run.history import History
-from destiny.run.metrics import Measures
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.metrics import Measures, sparsity
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """What `destiny.Result` and the `Outcome` of an agent have in common; ``print`` shows it.
+
+    Attributes
+    ----------
+    reason : str
+        Why the run ended.
+    converged : bool
+        Whether that means convergence.
+    X : ndarray (n, p)
+        The answer, polar(mean of the agents' copies).
+    axes : ndarray (n, p) or None
+        For PCA: the principal axes, largest variance first.
+    steps, rounds, seconds
+        Iterations, communication rounds, time.
+    notes : list of str
+        Remarks on the run worth knowing.
+    choice : str or None
+        Which method was chosen and why, where none was given.
+    mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
+        Where data were centred: what was subtracted and divided by.
+    """
+
+    reason: str
+    converged: bool
+    X: Array
+    steps: int
+    rounds: int
+    seconds: float
+    axes: Array | None = None
+    notes: list[str] = field(default_factory=list)
+    choice: str | None = None
+    mean: Array | None = field(default=None, repr=False)
+    scale: Array | None = field(default=None, repr=False)
+    target_mean: Array | None = field(default=None, repr=False)
+
+    def final_measures(self) -> Measures:
+        """Objective, stationarity, consensus and feasibility at the end."""
+        raise NotImplementedError
+
+    def costs(self) -> list[str]:
+        """What the run cost, for people."""
+        return [f"{self.steps} steps", f"{self.rounds} rounds"]
+
+    def __str__(self) -> str:
+        m = self.final_measures()
+        lines = [
+            self.reason,
+            *self.heading(),
+            f"  {', '.join([*self.costs(), f'{self.seconds:.2f} s'])}",
+            f"  stationarity {m.stationarity:.1e}, consensus {m.consensus:.1e}, "
+            f"feasibility {m.feasibility:.1e}",
+            f"  objective {m.objective:.12g}",
+            *self.details(),
+            *([] if self.choice is None else [f"  {self.choice}"]),
+        ]
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+    def heading(self) -> list[str]:
+        """Lines that follow the reason."""
+        return []
+
+    def details(self) -> list[str]:
+        """Lines that follow the objective."""
+        return []
+
+    def arrays(self, names: Iterable[str]) -> dict[str, Array]:
+        """Those of some arrays that the outcome has, for solution.npz."""
+        return {name: array for name in names if (array := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(RunOutcome):
     """The outcome of `destiny.solve`; ``print(result)`` tells the story.
 
     Attributes
@@ -34,61 +110,76 @@ class Result:
         Objective, stationarity, consensus and feasibility at the end.
     history : History
         One row per measurement of the run that led to the answer.
-    steps, rounds, scalars, seconds
-        Iterations, communication rounds, float64 numbers sent over all links, time without measuring; of a
-        square X that was tried with both signs of det X, of both runs together.
+    steps, rounds, scalars, bytes, seconds
+        Iterations, communication rounds, numbers sent over all links and the bytes they took, time without
+        measuring; of a square X that was tried with both signs of det X, of both runs together.
     gradients, minibatches, values : int
         What each agent evaluated of its own f_i: full gradients, gradients of mini-batches, values.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
         Remarks on the run worth knowing.
+    choice : str or None
+        Which method was chosen and why, where none was given.
     settings : dict
         The algorithm and its settings.
+    private : bool
+        Whether agents learnt sums over their neighbours only (`destiny.Messages`).
+    bits : int
+        Of a number in a message: 64, or 8 or 16 where messages are small.
     interrupted : str or None
         Name of the signal that ended the run, if one did and the caller's handler returned.
+    regulariser : str or None
+        r of the objective f + r. X is then a proximal step from polar(mean of the agents' copies), with exact
+        zeros, and the objective and the stationarity are those of f + r.
     """
 
-    reason: str
-    converged: bool
-    X: Array
     agents: Array
     measures: Measures
     history: History
-    steps: int
-    rounds: int
     scalars: int
-    seconds: float
+    bytes: int
     settings: dict[str, Any]
-    axes: Array | None = None
-    notes: list[str] = field(default_factory=list)
     interrupted: str | None = None
     measuring: float = 0.0
     state: Any = field(default=None, repr=False)
-    mean: Array | None = field(default=None, repr=False)
-    scale: Array | None = field(default=None, repr=False)
-    target_mean: Array | None = field(default=None, repr=False)
     gradients: int = 0
     minibatches: int = 0
     values: int = 0
+    private: bool = False
+    bits: int = FULL
+    regulariser: str | None = None
 
-    def __str__(self) -> str:
-        m, n = self.measures, self.X.shape
-        lines = [
-            self.reason,
-            f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n[0]} x {n[1]}",
-            f"  {self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.computed}, "
-            f"{self.seconds:.2f} s",
-            f"  stationarity {m.stationarity:.1e}, consensus {m.consensus:.1e}, "
-            f"feasibility {m.feasibility:.1e}",
-            f"  objective {m.objective:.12g}",
-        ]
-        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+    @property
+    def sparsity(self) -> float:
+        """Share of the entries of X that are exactly zero."""
+        return sparsity(self.X)
+
+    def details(self) -> list[str]:
+        """The regulariser and the zeros of the answer, if there is one."""
+        if self.regulariser is None:
+            return []
+        return [f"  {100 * self.sparsity:.1f} % of the entries of X are zero, by {self.regulariser}"]
+
+    def final_measures(self) -> Measures:
+        """The measures at the end."""
+        return self.measures
+
+    def costs(self) -> list[str]:
+        """Steps, rounds, what was sent and computed."""
+        return [*super().costs(), f"{self.sent} sent", self.computed]
+
+    def heading(self) -> list[str]:
+        """The method and the sizes of the problem."""
+        n, p = self.X.shape
+        sent = Messages(self.private, self.bits)
+        how = "" if sent == PLAIN else f", {sent}"
+        return [f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n} x {p}{how}"]
 
     @property
     def sent(self) -> str:
         """What was sent over all links, in bytes, for people."""
-        return _bytes(8 * self.scalars)
+        return format_bytes(self.bytes)
 
     @property
     def computed(self) -> str:
@@ -106,22 +197,53 @@ class Result:
             "steps": self.steps,
             "rounds": self.rounds,
             "scalars": self.scalars,
+            "bytes": self.bytes,
             "gradients": self.gradients,
             "minibatches": self.minibatches,
             "values": self.values,
             "seconds": self.seconds,
+            **(
+                {}
+                if self.regulariser is None
+                else {"regulariser": self.regulariser, "sparsity": self.sparsity}
+            ),
             **{k: v if v - v == 0 else None for k, v in self.measures.as_dict().items()},
             "notes": self.notes,
+            **({} if self.choice is None else {"choice": self.choice}),
+            **({"private": True} if self.private else {}),
+            **({} if self.bits == FULL else {"bits": self.bits}),
         }
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the three measures over the rounds into a picture file."""
+    def plot(
+        self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
+    ) -> Any:
+        """Draw the three measures over rounds, ``"scalars"``, ``"bytes"`` or ``"seconds"``; return the axes.
+
+        They are drawn into ``axes``, three matplotlib Axes, or a new figure; with a ``path`` it is written
+        there, without one notebooks show it.
+        """
         from destiny.run.plots import convergence
 
-        convergence({self.settings["kind"]: self.history}, path)
+        return convergence({self.settings["kind"]: self.history}, path, x=x, axes=axes)
+
+    def _repr_html_(self) -> str:
+        m, (n, p) = self.measures, self.X.shape
+        rows = [
+            ("method", f"{self.settings['kind']}, {len(self.agents)} agents"),
+            ("X", f"{n} x {p}"),
+            ("cost", f"{self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.computed}"),
+            ("time", f"{self.seconds:.2f} s"),
+            ("stationarity", f"{m.stationarity:.1e}"),
+            ("consensus", f"{m.consensus:.1e}"),
+            ("feasibility", f"{m.feasibility:.1e}"),
+            ("objective", f"{m.objective:.12g}"),
+            *([] if self.choice is None else [("choice", self.choice)]),
+            *(("note", note) for note in self.notes),
+        ]
+        return notebook.page(notebook.heading(self.reason), notebook.table(rows))
 
 
-def _bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from destiny.geometry.stiefel import norm
-from destiny.protocols import Array, Observer
+from destiny.protocols import Array, Observer, Regulariser
 from destiny.run.result import Result
 
 EQUAL = 1e-9  # relative difference of two values that still counts as rounding
@@ -18,6 +18,7 @@ COSTS = (
     "steps",
     "rounds",
     "scalars",
+    "bytes",
     "gradients",
     "minibatches",
     "values",
@@ -25,6 +26,16 @@ COSTS = (
     "measuring",
 )  # added up
 FIXED = "X is square and the sign of det X cannot change along a run"
+
+
+@dataclass(frozen=True)
+class Half:
+    """What a run from one half of O(n) has used, and whether f is the same on the other half."""
+
+    rounds: int
+    """Steps, of a method without rounds."""
+    seconds: float
+    symmetric: bool
 
 
 def mirrored(X: Array) -> Array:
@@ -39,8 +50,8 @@ def determinant(X: Array) -> str:
     return f"{np.linalg.slogdet(X)[0]:+.0f}" if np.isfinite(X).all() else "NaN"
 
 
-def symmetric(observer: Observer, points: Sequence[Array]) -> bool:
-    """Whether f is the same on both halves: value and gradient at some points and at their mirror images.
+def symmetric(observer: Observer, points: Sequence[Array], regulariser: Regulariser | None = None) -> bool:
+    """Whether f + r is the same on both halves: values and gradients at some points and their mirror images.
 
     Where X is as good as its mirror image, a run from the mirrored start has nothing to add.
     """
@@ -48,7 +59,8 @@ def symmetric(observer: Observer, points: Sequence[Array]) -> bool:
     size = max(float(norm(G)) for G, _ in pairs)
     if any(not norm(mirrored(G) - other) <= PARALLEL * size for G, other in pairs):
         return False
-    return all(math.isclose(observer.value(X), observer.value(mirrored(X)), rel_tol=EQUAL) for X in points)
+    values = [observer.value] + ([] if regulariser is None else [lambda X: float(regulariser.value(X))])
+    return all(math.isclose(f(X), f(mirrored(X)), rel_tol=EQUAL) for X in points for f in values)
 
 
 def note(X: Array, advice: str) -> str:
@@ -67,15 +79,14 @@ def better(first: Result, second: Result) -> Result:
     Objectives are those of orthogonal matrices, so the smaller one is in the better half even if that run has
     not converged.
     """
-    kept = min(first, second, key=_rank)
+    answer = min(first, second, key=_rank)
     if second.interrupted is not None and not second.converged:
-        kept = second  # unfinished: there is no answer yet
+        answer = second  # unfinished: there is no answer yet
     shown = "; ".join(_story(result) for result in (first, second))
-    both = (
-        f"{FIXED}, so both halves were run: {shown}; the answer is the one with det X = {determinant(kept.X)}"
-    )
+    sign = determinant(answer.X)
+    both = f"{FIXED}, so both halves were run: {shown}; the answer is the one with det X = {sign}"
     costs = {name: getattr(first, name) + getattr(second, name) for name in COSTS}
-    return replace(kept, **costs, interrupted=second.interrupted, notes=[*kept.notes, both])
+    return replace(answer, **costs, interrupted=second.interrupted, notes=[*answer.notes, both])
 
 
 def _rank(result: Result) -> tuple[float, bool]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.errors import SettingsError, is_number, is_whole
-from destiny.protocols import Topology
+from destiny.errors import SettingsError
+from destiny.protocols import TopologyBase
 from destiny.run.metrics import Measures
-from destiny.run.own_network import checked
+from destiny.validation import is_number, is_whole
 
 # Rounds to wait for news of all agents: far more than lossy paths need, and seconds to look through.
 FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
+DIVERGED = 1e8  # of a measure: no method comes back from there, as H grows like the fifth power of X
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,13 @@ class Stop:
 
     reason: str
     converged: bool = False
+    signal: str | None = None
+    """Name of the signal that ended the run."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a rule may look at: counters, and the newest measures if this step was measured."""
+class RunStatus:
+    """The state of a run after a step, for stopping rules: counters, and the measures if it was measured."""
 
     step: int
     round: int
@@ -35,13 +39,15 @@ class Progress:
     cost: int
     """Rounds the next step will take."""
     measures: Measures | None
+    gradients: int = 0
+    """Gradients that each agent has evaluated."""
 
 
 class Rule(Protocol):
-    """Looks at a run after a step and may end it."""
+    """A stopping rule: checked after every step."""
 
-    def check(self, progress: Progress) -> Stop | None:
-        """A stop, or None to go on."""
+    def check(self, status: RunStatus) -> Stop | None:
+        """Return a `Stop` to end the run, None to continue."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +58,16 @@ class Rounds:
 
     def __post_init__(self) -> None:
         if not is_whole(self.limit) or self.limit < 0:
-            raise SettingsError(f"rounds must be a whole number >= 0; found {self.limit!r}")
+            raise SettingsError(f"rounds must be a whole number >= 0; found {self.limit!r}", option="rounds")
 
-    def check(self, progress: Progress) -> Stop | None:
+    def check(self, status: RunStatus) -> Stop | None:
         """End before the step that would exceed the limit."""
-        if progress.cost == 0:  # a method for one agent: its steps are what is limited
-            out = progress.step >= self.limit
-            return Stop(f"out of steps: {progress.step} of {self.limit} used") if out else None
-        if progress.round + progress.cost <= self.limit:
+        if status.cost == 0:  # a method for one agent: its steps are what is limited
+            out = status.step >= self.limit
+            return Stop(f"out of steps: {status.step} of {self.limit} used") if out else None
+        if status.round + status.cost <= self.limit:
             return None
-        return Stop(f"out of rounds: {progress.round} of {self.limit} used")
+        return Stop(f"out of rounds: {status.round} of {self.limit} used")
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,11 @@ class Seconds:
         if not is_number(self.limit) or self.limit <= 0:
             raise SettingsError(f"seconds must be a positive number; found {self.limit!r}")
 
-    def check(self, progress: Progress) -> Stop | None:
+    def check(self, status: RunStatus) -> Stop | None:
         """End after the first step past the limit."""
-        if progress.seconds < self.limit:
+        if status.seconds < self.limit:
             return None
-        return Stop(f"out of time: {progress.seconds:.1f} of {self.limit:g} seconds used")
+        return Stop(f"out of time: {status.seconds:.1f} of {self.limit:g} seconds used")
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,9 @@ class Tolerance:
         if not is_number(self.limit) or self.limit < 0:
             raise SettingsError(f"tolerance must be a number >= 0 (0 = never); found {self.limit!r}")
 
-    def check(self, progress: Progress) -> Stop | None:
+    def check(self, status: RunStatus) -> Stop | None:
         """Converged when stationarity, consensus and feasibility are all within the limit."""
-        if progress.measures is None or self.limit == 0 or not progress.measures.worst <= self.limit:
+        if status.measures is None or self.limit == 0 or not status.measures.worst <= self.limit:
             return None
         return Stop(f"converged: stationarity, consensus and feasibility are all below {self.limit:g}", True)
 
@@ -102,35 +108,52 @@ class Tolerance:
 class Diverged:
     """The iterates are not numbers any more, or on their way there."""
 
-    limit: float = 1e8  # no method comes back from there: H grows like the fifth power of X
+    limit: float = DIVERGED
 
-    def check(self, progress: Progress) -> Stop | None:
+    def check(self, status: RunStatus) -> Stop | None:
         """End as soon as a measurement shows it."""
-        if progress.measures is None or progress.measures.worst <= self.limit:
+        if status.measures is None or status.measures.worst <= self.limit:
             return None
-        found = progress.measures.worst
-        shown = f"a measure reached {found:.1e}" if np.isfinite(found) else "an iterate is not finite"
-        return Stop(f"diverged: {shown} by step {progress.step}; try a smaller step or a larger beta")
+        worst = status.measures.worst
+        shown = f"a measure reached {worst:.1e}" if np.isfinite(worst) else "an iterate is not finite"
+        return Stop(f"diverged: {shown} by step {status.step}; try a smaller step or a larger beta")
 
 
-def flooding_time(network: Topology, start: int) -> int:
+def remaining_rules(rules: Sequence[Rule], rounds: int, seconds: float, least: int) -> list[Rule] | None:
+    """The rules for a second run after one that used ``rounds`` and ``seconds`` of their limits.
+
+    None if that leaves less than ``least`` rounds, or no time.
+    """
+    left: list[Rule] = []
+    for rule in rules:
+        if isinstance(rule, Rounds):
+            if rule.limit - rounds < max(1, least):
+                return None
+            rule = Rounds(rule.limit - rounds)
+        elif isinstance(rule, Seconds):
+            if rule.limit <= seconds:
+                return None
+            rule = Seconds(rule.limit - seconds)
+        left.append(rule)
+    return left
+
+
+def flooding_time(network: TopologyBase, start: int) -> int:
     """Rounds from round ``start`` until every agent has heard, through others, of every other.
 
     On a fixed network this is the diameter. On one that changes it follows from the rounds' links, which
     every process knows without talking; so all agents compute the same number.
     """
-    diameter = getattr(network, "diameter", None)
-    if diameter is not None:
-        return int(diameter)
+    if network.diameter is not None:
+        return network.diameter
     limit = FLOOD_LEAST + FLOOD_PER_AGENT * network.agents
-    heard: NDArray[np.uint8] = np.packbits(np.eye(network.agents, dtype=bool), axis=1)
-    all_heard = np.packbits(np.ones(network.agents, dtype=bool))
-    known = checked(network)
+    reach: NDArray[np.uint8] = np.packbits(np.eye(network.agents, dtype=bool), axis=1)
+    everyone = np.packbits(np.ones(network.agents, dtype=bool))
     for k in range(limit):
-        if (heard == all_heard).all():
+        if (reach == everyone).all():
             return k
-        W = known.at(start + k)
-        heard = np.bitwise_or.reduceat(heard[W.indices], W.indptr[:-1], axis=0)
+        W = network.at(start + k)
+        reach = np.bitwise_or.reduceat(reach[W.indices], W.indptr[:-1], axis=0)
     raise SettingsError(
         f"agents cannot agree to stop: after {limit} rounds some have not heard of each other; "
         "use a network whose links keep connecting all agents"

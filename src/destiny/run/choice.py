@@ -1,0 +1,124 @@
+"""The method of a run that names none, from what all its agents know: the same choice everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from destiny.algorithms import CDADT, DestinyMomentum, DestinyNewton, DestinyProx
+from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
+from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.result import format_bytes
+from destiny.validation import is_number
+
+DELAY = 31_250  # numbers that a link carries during the delay of a round: 20 ms at 100 Mbit/s
+FULL = 2 / 3  # of the rounds of newton that carry a model: the first third finds the tree
+# Rounds of momentum to 1e-8, times those in which one number is averaged, and the least: the favourable end
+# of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
+TIMES, LEAST = 12, 150
+REACHED = 1e-11  # tolerance that newton reaches everywhere; rounding in its local solutions ends at 1e-12
+MOST = 1000  # rows of X: beyond it many agents in one process need gigabytes for the models
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, and why it is that one: a sentence for the notes of the result."""
+
+    algorithm: AlgorithmBase
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.algorithm.kind} was chosen: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run sends over a link, as predicted."""
+
+    rounds: int
+    numbers: int
+    """Of a message, in the mean."""
+
+    @property
+    def time(self) -> int:
+        """In the time that one number takes."""
+        return self.rounds * (self.numbers + DELAY)
+
+    def __str__(self) -> str:
+        return f"{self.rounds} rounds of {format_bytes(8 * self.numbers)} a link"
+
+
+def choose(
+    problem: ProblemBase,
+    network: TopologyBase,
+    tolerance: float = 0.0,
+    messages: Messages = PLAIN,
+    *,
+    disclose: bool = True,
+) -> Choice:
+    """The method for a problem and a network.
+
+    It is averaged models where they apply and are predicted to take less time than momentum: a round costs
+    its delay and the time to send its message. ``tolerance`` is 0 where a run has none. ``disclose`` is
+    whether neighbours may be sent a matrix of second moments.
+    """
+    if problem.generalised:
+        return Choice(CDADT(), "the constraint is X^T M X = I")
+    if problem.regulariser is not None:
+        return Choice(DestinyProx(), "the objective has a regulariser")
+    if (why := obstacle(problem, network, tolerance, messages, disclose=disclose)) is not None:
+        return Choice(DestinyMomentum(), why)
+    newton, momentum = predicted_costs(problem.shape, network, messages)
+    if newton.time <= momentum.time:
+        return Choice(
+            DestinyNewton(), f"about {newton} are predicted, against {momentum} or more of destiny-momentum"
+        )
+    return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {newton} of destiny-newton")
+
+
+def obstacle(
+    problem: ProblemBase,
+    network: TopologyBase,
+    tolerance: float = 0.0,
+    messages: Messages = PLAIN,
+    *,
+    disclose: bool = True,
+) -> str | None:
+    """Why averaged models are not for this problem and network, or None."""
+    if problem.generalised or not problem.quadratic:
+        return "the objective does not tell a constant Hessian, which destiny-newton averages"
+    if network.changes or network.diameter is None:
+        return "the network changes from round to round, and destiny-newton needs one that stays"
+    if messages.few_bits:
+        return f"destiny-newton averages by exact totals, which {messages} cannot carry"
+    if problem.shape[0] > MOST:
+        return f"destiny-newton averages n x n matrices, which n = {problem.shape[0]} makes large"
+    if is_number(tolerance) and 0 < tolerance < REACHED:  # what is not a number is refused elsewhere
+        return f"destiny-newton does not reach a tolerance of {tolerance:g}"
+    if not disclose:
+        return "messages are not private, and destiny-newton sends matrices of second moments"
+    return None
+
+
+def predicted_costs(
+    shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN
+) -> tuple[Cost, Cost]:
+    """Rounds to 1e-8 and sizes of messages, of newton and of momentum, on a network that stays.
+
+    Newton takes one step; totals that are private have two words for each number.
+    """
+    newton = DestinyNewton().on(network)
+    words = 2 if messages.private else 1
+    average = newton.rounds
+    if network.spectrum is not None:
+        average = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
+    return (
+        Cost(newton.rounds, round(FULL * words * numbers_in(newton.about, shape))),
+        Cost(max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape)),
+    )
+
+
+def numbers_in(about: About, shape: tuple[int, int]) -> int:
+    """Numbers in a message of a method."""
+    n, p = shape
+    return about.sends * n * p + about.triangles * (n * (n + 1) // 2) + about.numbers

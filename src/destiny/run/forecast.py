@@ -1,0 +1,102 @@
+"""What a run will send and what neighbours learn from it, found out without sending anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from destiny.engines.hosted import HostedAgents, SilentAgents
+from destiny.problems import Centred
+from destiny.problems.private_part import private_part
+from destiny.problems.quadratic import Quadratic
+from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
+from destiny.run.centring import largest_message
+from destiny.run.messages import Messages
+from destiny.run.privacy import privacy_of
+from destiny.run.private_sums import HIDING, exposure, smallest_degree
+
+if TYPE_CHECKING:
+    from destiny.run.solve import Run
+
+BYTES = 8  # of a number in a message: float64
+
+
+def silent_step(
+    problem: ProblemBase,
+    network: TopologyBase,
+    algorithm: AlgorithmBase,
+    X: Array,
+    agent: int,
+    messages: Messages,
+) -> SilentAgents:
+    """A start at X ``(n, p)`` and a step of one agent that talks to nobody, for the sizes of messages."""
+    n, p = problem.shape
+    if private_part(problem) is not None:  # noise is drawn for what is sent, and for nothing else
+        hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
+    else:  # before the mean is known the data will do as they are: a message has the same size
+        hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
+    agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
+    if messages.private:
+        agents.sum_privately(depth=0)
+    silent = SilentAgents(agents, messages.bits)
+    with np.errstate(all="ignore"):
+        algorithm.step(algorithm.init(X[None], silent), silent)
+    return silent
+
+
+def sentences(run: Run) -> list[str]:
+    """How many rounds a run may take, and how much it sends in each of them."""
+    limit, messages = run.options.rounds, run.options.messages
+    silent = silent_step(run.problem, run.network, run.algorithm, run.observed.X[0], 0, messages)
+    lines = [f"in a round every agent sends each neighbour up to {amount(silent.largest, silent.bytes)}"]
+    if isinstance(run.problem, Centred):
+        first = largest_message(run.problem)
+        lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
+    before = f", of which {run.opening} come before the first step" if run.opening else ""
+    lines.append(
+        f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
+        f"; over one link that is at most {size(limit * silent.bytes)} each way"
+    )
+    return lines
+
+
+def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[str]:
+    """What agents let each other know, in sentences."""
+    if messages.private:
+        lines = [private_disclosure(network)]
+    else:
+        lines = [
+            f"{messages}: each neighbour learns all numbers that an agent sends; data are not among them, "
+            "but something about the data follows from them (docs/privacy.md)"
+        ]
+        if exposure(network) is None and not messages.few_bits:
+            lines[0] += "; with private = true in [messages] neighbours learn sums only"
+    privacy = privacy_of(problem)
+    if privacy is not None:
+        lines.append(f"differentially private: {privacy}")
+    return lines
+
+
+def private_disclosure(network: TopologyBase) -> str:
+    """What agents learn from private sums."""
+    fewest = smallest_degree(network)
+    more = "" if fewest >= HIDING else f"; with {HIDING} or more, no two can work out what a third one sends"
+    return (
+        f"private sums: every agent learns the sum over its neighbours, of {fewest} agents at least{more}; "
+        "of what is only averaged, the average over all agents"
+    )
+
+
+def amount(numbers: int, bytes: int) -> str:
+    """A number of numbers, with the bytes they take."""
+    return f"{numbers:,} numbers ({size(bytes)})"
+
+
+def size(count: float) -> str:
+    """A number of bytes in words."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.3g} {unit}"

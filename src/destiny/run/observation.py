@@ -1,0 +1,115 @@
+"""Measures of the whole network, for `solve`."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import numpy as np
+
+from destiny.engines.hosted import Team
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import norm
+from destiny.protocols import AlgorithmBase, Array, Regulariser
+from destiny.run import metrics
+from destiny.run.history import COLUMNS, UNCOUNTED, History
+from destiny.run.moment import Moment
+from destiny.storage.checkpoint import Saved
+from destiny.validation import is_whole
+
+# Rounding adds up over a run; 1e-8 of the starting gradient is far above it and far below damage.
+TRACKING_GAP = 1e-8
+logger = logging.getLogger(__name__)
+
+
+class GlobalMeasures:
+    """What `solve` observes (`destiny.run.driver.Observation`): all agents at once, outside the rounds.
+
+    Attributes
+    ----------
+    X : ndarray (d, n, p)
+        The start.
+    measures : Measures or None
+        The newest.
+    seconds : float
+        Time spent on measuring.
+    """
+
+    def __init__(
+        self, algorithm: AlgorithmBase, X: Array, every: int, regulariser: Regulariser | None = None
+    ) -> None:
+        if not is_whole(every) or every < 0:
+            raise SettingsError(f"every must be a whole number >= 0; found {every!r}")
+        self.algorithm, self.X, self.every = algorithm, X, every
+        self.regulariser = regulariser
+        self.composite: metrics.Composite | None = None
+        self.history = History()
+        self.values: Array = np.empty(0)
+        self.measures: metrics.Measures | None = None
+        self.notes: list[str] = []
+        self.seconds = 0.0
+
+    def begin(self, moment: Moment, saved: Saved | None) -> None:
+        """Evaluate the start; raise CheckpointError if ``saved`` is damaged or of other data."""
+        team = moment.team
+        mean = team.mean(team.split(self.X))
+        if moment.mass is not None:
+            mean = moment.mass.polar(mean)
+            self.notes += [note for note in [moment.mass.note] if note is not None]
+        self.values = team.values(mean)
+        if self.regulariser is None:
+            self.reference = metrics.reference(team, mean, moment.mass)
+        else:
+            self.composite = metrics.Composite.at(self.regulariser, team.gradient(mean))
+            self.reference = metrics.composite_reference(team, mean, self.composite)
+        if saved is None:
+            return
+        values, rows = saved.arrays["values"], saved.arrays["history"]
+        if rows.ndim != 2 or not UNCOUNTED <= rows.shape[1] <= len(COLUMNS):
+            raise saved.refuse("is damaged: its history has other columns")
+        if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
+            raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
+        pairs = [pair for part in moment.parts if (pair := self.algorithm.tracked(part)) is not None]
+        if pairs:
+            D, H = zip(*pairs, strict=True)
+            gap = float(norm(team.mean(D) - team.mean(H)))
+            size = float(team.gather([norm(h) for h in H]).mean())
+            if not gap <= TRACKING_GAP * max(self.reference, size):
+                raise saved.refuse(f"is damaged: mean(D) and mean(H) differ by {gap:.1e}")
+        self.history = History.from_array(rows)
+        if "gradients" not in saved.facts:
+            self.notes.append(
+                f"gradients are counted from step {moment.step} on: the checkpoint before has no count"
+            )
+
+    def measure(self, moment: Moment) -> metrics.Measures:
+        """Add a row to the history; the measures are the same in every process."""
+        clock = time.perf_counter()
+        measured = metrics.measure(moment.team, moment.spread, self.reference, self.composite, moment.mass)
+        self.measures = metrics.Measures(**moment.team.broadcast(measured.as_dict()))
+        self.history.add(
+            step=moment.step,
+            round=moment.round,
+            scalars=moment.scalars,
+            seconds=moment.seconds,
+            **self.measures.as_dict(),
+            **moment.traffic.evaluations(),
+            bytes=moment.traffic.bytes,
+        )
+        self.seconds += time.perf_counter() - clock
+        logger.debug("step %d, round %d: %s", moment.step, moment.round, self.measures)
+        return self.measures
+
+    last = measure
+
+    def cached(self, moment: Moment) -> metrics.Measures | None:
+        """The measures of this step if they were taken before."""
+        if len(self.history) == 0 or self.history.last["step"] != moment.step:
+            return None
+        row = self.history.last
+        self.measures = metrics.Measures(**{name: row[name] for name in metrics.Measures.__annotations__})
+        return self.measures
+
+    def gather(self, team: Team, part: Array) -> Array:
+        """An array of all agents."""
+        return team.gather([part])
