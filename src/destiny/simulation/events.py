@@ -1,0 +1,142 @@
+"""Asynchronous agents in simulated time, as a queue of events; a run is a function of its seeds."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from destiny.engines.local_agent import HostedAgent
+from destiny.protocols import Array, AsyncAlgorithmBase
+from destiny.simulation.activity import ActivityLog
+from destiny.simulation.world import World, fates
+from destiny.storage.checkpoint import flatten
+
+Event = tuple[float, int, str, int, Any]
+
+
+@dataclass
+class Counts:
+    """What a run has cost so far."""
+
+    wakes: int = 0
+    messages: int = 0
+    scalars: int = 0
+    lost: int = 0
+    crashes: int = 0
+
+
+class AsyncAgents:
+    """All agents of an asynchronous run, and the messages on their way.
+
+    Attributes
+    ----------
+    states : list
+        The state of each agent.
+    time : float
+        Simulated seconds so far.
+    """
+
+    def __init__(
+        self, agents: Sequence[HostedAgent], algorithm: AsyncAlgorithmBase, X: Array, world: World
+    ) -> None:
+        self.agents, self.algorithm, self.world = agents, algorithm, world
+        self.first = [algorithm.start(x, agent) for x, agent in zip(X, agents, strict=True)]
+        self.states: list[Any] = list(self.first)
+        self.checkpoints = list(self.first)
+        self.inboxes: list[list[Any]] = [[] for _ in agents]
+        self.lives = [0] * len(agents)
+        self.wakes = [0] * len(agents)
+        self.fates = fates(world, len(agents))
+        self.time = 0.0
+        self.counts = Counts()
+        self.size = 0  # numbers in a message, the same for all
+        self.activity = ActivityLog(len(agents))
+        self.queue: list[Event] = []
+        self.pushed = 0
+        for i, fate in enumerate(self.fates):
+            begun = fate.compute(agents[i].gradients)  # what the start has computed
+            self.activity.add("working", i, 0.0, begun)
+            self.push(begun, "wake", i, 0)
+            self.push(fate.next_crash(), "crash", i, None)
+
+    @property
+    def X(self) -> Array:
+        """The agents' iterates ``(d, n, p)``."""
+        return np.stack([state.X for state in self.states])
+
+    @property
+    def mean_wakes(self) -> int:
+        """Wakes of an agent, on average."""
+        return self.counts.wakes // len(self.agents)
+
+    @property
+    def mean_gradients(self) -> int:
+        """Gradients of an agent, on average."""
+        return sum(agent.gradients for agent in self.agents) // len(self.agents)
+
+    def push(self, time: float, kind: str, agent: int, content: Any) -> None:
+        """Add an event; those of the same time happen in the order in which they were added."""
+        self.pushed += 1
+        if time < np.inf:
+            heapq.heappush(self.queue, (time, self.pushed, kind, agent, content))
+
+    def run(self) -> Iterator[int]:
+        """Let one event after the other happen, for ever; yield the agent of each wake."""
+        while self.queue:
+            self.time, _, kind, i, content = heapq.heappop(self.queue)
+            if kind == "arrive":
+                self.inboxes[i].append(content)
+            elif kind == "wake" and content == self.lives[i]:
+                self.wake(i)
+                yield i
+            elif kind == "crash":
+                self.crash(i)
+            elif kind == "return":
+                self.come_back(i, *content)
+
+    def wake(self, i: int) -> None:
+        """Compute, and send when that is done."""
+        agent, fate = self.agents[i], self.fates[i]
+        before = agent.gradients
+        self.states[i], message = self.algorithm.wake(self.states[i], self.inboxes[i], agent)
+        self.inboxes[i] = []
+        self.wakes[i] += 1
+        self.counts.wakes += 1
+        sent = self.time + fate.compute(agent.gradients - before)
+        self.activity.add("working", i, self.time, sent)
+        self.size = self.size or sum(array.size for array in flatten(message).values())
+        for j in agent.neighbours:
+            delays = fate.travel()
+            self.counts.messages += 1
+            self.counts.scalars += self.size
+            self.counts.lost += not delays
+            for delay in delays:
+                self.push(sent + delay, "arrive", int(j), message)
+        if self.wakes[i] % self.world.checkpoint == 0:
+            self.checkpoints[i] = self.states[i]
+        again = sent + fate.nap()
+        if again > sent:
+            self.activity.add("away", i, sent, again)
+        self.push(again, "wake", i, self.lives[i])
+
+    def crash(self, i: int) -> None:
+        """Lose what arrived and what was computed since the last checkpoint."""
+        self.counts.crashes += 1
+        self.lives[i] += 1
+        self.inboxes[i] = []
+        away, forgets = self.fates[i].down()
+        self.activity.add("away", i, self.time, self.time + away)
+        self.push(self.time + away, "return", i, (self.lives[i], forgets))
+        self.push(self.time + away + self.fates[i].next_crash(), "crash", i, None)
+
+    def come_back(self, i: int, life: int, forgets: bool) -> None:
+        """Go on from the last checkpoint, or from the start if that is gone too."""
+        if forgets:
+            self.checkpoints[i] = self.first[i]
+        self.inboxes[i] = []
+        self.states[i] = self.algorithm.restart(self.checkpoints[i], life)
+        self.push(self.time, "wake", i, life)

@@ -1,0 +1,191 @@
+"""The world of a simulated run: how fast agents compute, how late messages are, what is lost, who crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from destiny.errors import SettingsError
+from destiny.protocols import Array
+from destiny.validation import is_number, is_whole
+
+SPEEDS = ("equal", "range", "straggler")
+NAP = 50.0  # computing times that a nap lasts
+PATIENCE = 3.0  # mean delays after which a synchronous agent sends a message again, beside one computing time
+
+
+@dataclass(frozen=True)
+class World:
+    """What happens to agents and messages, all of it drawn from a seed; times are in seconds.
+
+    Parameters
+    ----------
+    speeds : "equal", "range", "straggler" or d numbers
+        Mean seconds of a gradient: 1 for all; from 1 to ``slowest``, evenly in the logarithm and in random
+        order; ``slowest`` for one random agent and 1 for the others; or as given.
+    slowest : float
+        How many times as long the slowest agent takes.
+    traces : d lists of numbers, optional
+        Measured seconds of successive gradients of each agent, repeated from their beginning when they end;
+        in place of ``speeds`` and ``jitter``.
+    jitter : float
+        Every computing time is multiplied by a lognormal number of mean 1 with this standard deviation of
+        its logarithm.
+    exchange : float
+        Time of a round in which an agent computes no gradient, relative to that of a gradient.
+    delay : float
+        Mean of an exponential time that a message travels: messages overtake each other.
+    loss : float
+        Share of the messages that are lost.
+    double : float
+        Share of the messages that arrive twice.
+    naps : float
+        Chance that an agent sleeps after a gradient, for 50 times as long as it took.
+    crash : float, optional
+        Mean seconds between two crashes of an agent; by default nobody crashes.
+    down : float
+        Mean seconds until an agent that crashed is back.
+    checkpoint : int
+        Iterations of an agent between two checkpoints, from which it comes back.
+    forget : float
+        Share of the crashes after which the checkpoint is gone too, and the agent begins again at the start.
+    seed : int
+    """
+
+    speeds: Literal["equal", "range", "straggler"] | Sequence[float] = "equal"
+    slowest: float = 20.0
+    traces: Sequence[Sequence[float]] | None = None
+    jitter: float = 0.3
+    exchange: float = 1.0
+    delay: float = 0.0
+    loss: float = 0.0
+    double: float = 0.0
+    naps: float = 0.0
+    crash: float | None = None
+    down: float = 20.0
+    checkpoint: int = 50
+    forget: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.speeds, str) and self.speeds not in SPEEDS:
+            raise SettingsError(
+                f"speeds must be one of {', '.join(SPEEDS)}, or a number per agent; found {self.speeds!r}"
+            )
+        for name in ("jitter", "exchange", "delay", "down"):
+            value = getattr(self, name)
+            if not is_number(value) or value < 0:
+                raise SettingsError(f"{name} must be a number >= 0; found {value!r}")
+        for name in ("loss", "double", "naps", "forget"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 <= value < 1 + (name == "forget"):
+                raise SettingsError(f"{name} must be a share in [0, 1); found {value!r}")
+        if not is_number(self.slowest) or self.slowest < 1:
+            raise SettingsError(f"slowest must be a number >= 1; found {self.slowest!r}")
+        if self.crash is not None and not (is_number(self.crash) and self.crash > 0):
+            raise SettingsError(f"crash must be a positive number of seconds; found {self.crash!r}")
+        if not is_whole(self.checkpoint) or self.checkpoint < 1:
+            raise SettingsError(f"checkpoint must be a whole number >= 1; found {self.checkpoint!r}")
+        if not is_whole(self.seed) or self.seed < 0:
+            raise SettingsError(f"seed must be a whole number >= 0; found {self.seed!r}")
+        if not isinstance(self.speeds, str):
+            object.__setattr__(self, "speeds", _positive(self.speeds, "speeds"))
+        if self.traces is not None:
+            rows = tuple(_positive(trace, f"trace {k} of traces") for k, trace in enumerate(self.traces))
+            object.__setattr__(self, "traces", rows)
+
+    def computing_times(self, agents: int) -> Array:
+        """Mean seconds of a gradient of each agent, ``(d,)``."""
+        rng = np.random.default_rng([self.seed, 0])
+        if self.traces is not None:
+            self._require_each(len(self.traces), agents, "traces")
+            return np.array([np.mean(trace) for trace in self.traces])
+        if not isinstance(self.speeds, str):
+            self._require_each(len(self.speeds), agents, "speeds")
+            return np.array(self.speeds, dtype=np.float64)
+        times = np.ones(agents)
+        if self.speeds == "range":
+            times = rng.permutation(np.geomspace(1, self.slowest, agents))
+        elif self.speeds == "straggler":
+            times[rng.integers(agents)] = self.slowest
+        return times
+
+    def _require_each(self, count: int, agents: int, name: str) -> None:
+        if count != agents:
+            raise SettingsError(f"{name} must have one entry for each of the {agents} agents; found {count}")
+
+
+class AgentFate:
+    """What happens to one agent, drawn as the run goes on.
+
+    Each kind of event has its own stream of random numbers, so that the k-th computing time of an agent is
+    the same for every method.
+    """
+
+    def __init__(self, world: World, agent: int, computing_time: float) -> None:
+        self.world, self.mean = world, computing_time
+        self.trace = None if world.traces is None else world.traces[agent]
+        self.computed = 0
+        self._compute, self._naps, self._links, self._crashes = (
+            np.random.default_rng([world.seed, kind, agent]) for kind in (1, 2, 3, 4)
+        )
+
+    def compute(self, gradients: int = 1) -> float:
+        """Seconds of the next gradients; without any, of handling a round."""
+        if gradients == 0:
+            return self.mean * self.world.exchange
+        return sum(self._gradient() for _ in range(gradients))
+
+    def _gradient(self) -> float:
+        self.computed += 1
+        if self.trace is not None:
+            return self.trace[(self.computed - 1) % len(self.trace)]
+        jitter = self.world.jitter
+        return self.mean * (float(self._compute.lognormal(-(jitter**2) / 2, jitter)) if jitter else 1.0)
+
+    def nap(self) -> float:
+        """Seconds of sleep before the next iteration."""
+        if self.world.naps == 0 or self._naps.random() >= self.world.naps:
+            return 0.0
+        return NAP * self.mean
+
+    def travel(self) -> list[float]:
+        """Delays after which a message arrives: none if it is lost, two if it is doubled."""
+        world = self.world
+        lost, doubled = self._links.random(2)
+        if lost < world.loss:
+            return []
+        delays = world.delay * self._links.standard_exponential(2)
+        return [float(delay) for delay in delays[: 1 + (doubled < world.double)]]
+
+    def travel_reliably(self, links: int) -> tuple[Array, Array]:
+        """Delays of a message to each of some neighbours, and how often it was sent again, ``(links,)``."""
+        world = self.world
+        late = world.delay * self._links.standard_exponential(links)
+        again = (self._links.geometric(1 - world.loss, links) - 1).astype(np.float64)
+        return late + again * (1 + PATIENCE * world.delay), again
+
+    def next_crash(self) -> float:
+        """Seconds of work until the next crash; infinite if nobody crashes."""
+        return np.inf if self.world.crash is None else float(self._crashes.exponential(self.world.crash))
+
+    def down(self) -> tuple[float, bool]:
+        """Seconds until the agent is back, and whether it has forgotten everything."""
+        gone, forgets = self._crashes.standard_exponential(), self._crashes.random()
+        return self.world.down * float(gone), bool(forgets < self.world.forget)
+
+
+def fates(world: World, agents: int) -> list[AgentFate]:
+    """What happens to each agent."""
+    return [AgentFate(world, i, float(time)) for i, time in enumerate(world.computing_times(agents))]
+
+
+def _positive(values: object, name: str) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+        raise SettingsError(f"{name} must be a list of positive seconds; found {values!r}")
+    if not all(is_number(value) and value > 0 for value in values):
+        raise SettingsError(f"{name} must be positive seconds; found {list(values)}")
+    return tuple(float(value) for value in values)
