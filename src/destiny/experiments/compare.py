@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, fields
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from destiny.errors import MismatchError, SettingsError
-from destiny.protocols import Algorithm, Objective, Problem, Topology
+from destiny import notebook
+from destiny.errors import SettingsError
+from destiny.experiments.batch import prepare_all, run_all
+from destiny.protocols import (
+    Algorithm,
+    AlgorithmBase,
+    AsyncAlgorithmBase,
+    Objective,
+    Problem,
+    Topology,
+)
 from destiny.run.interrupt import deliver
+from destiny.run.options import SolveOptions
+from destiny.run.own_algorithm import as_algorithm
 from destiny.run.plots import convergence
 from destiny.run.result import Result
-from destiny.run.solve import prepare
+from destiny.simulation.simulated_run import SimulatedResult
+from destiny.simulation.world import World
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Method: TypeAlias = Algorithm[Any] | AsyncAlgorithmBase
+AnyMethod: TypeAlias = AlgorithmBase | AsyncAlgorithmBase
 Column = Callable[[Result], float]
 COSTS: dict[str, Column] = {
     "rounds": lambda r: r.rounds,
     "scalars": lambda r: r.scalars,
+    "bytes": lambda r: r.bytes,
     "gradi-\nents": lambda r: r.gradients,
     "mini-\nbatches": lambda r: r.minibatches,
+    "mes-\nsages": lambda r: r.messages if isinstance(r, SimulatedResult) else 0,
     "sec-\nonds": lambda r: r.seconds,
 }
-SENT = ("rounds", "scalars")
+SENT = ("rounds", "scalars", "bytes", "mes-\nsages")
 MEASURES: dict[str, Column] = {
     "station-\narity": lambda r: r.measures.stationarity,
     "con-\nsensus": lambda r: r.measures.consensus,
     "feasi-\nbility": lambda r: r.measures.feasibility,
 }
 COUNT = "{:.0f}"
-SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "sec-\nonds": "{:.2f}"}
-SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT}
+SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "bytes": "{:.1e}", "sec-\nonds": "{:.2f}"}
+SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT, "mes-\nsages": COUNT}
+SHORT = 13  # letters of a label that fit on one line of 80 columns beside all numbers
 NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
 
@@ -56,6 +71,8 @@ class Comparison:
     skipped: dict[str, str]
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         console = Console(file=io.StringIO(), width=110, color_system=None)
         console.print(table(self.results, self.skipped))
         for line in reasons(self.results, self.skipped):
@@ -63,18 +80,43 @@ class Comparison:
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue().rstrip()
 
-    def plot(self, path: str | Path, x: str = "round") -> None:
-        """Draw the three measures of every method over rounds, ``"scalars"`` or ``"seconds"``."""
-        convergence({label: r.history for label, r in self.results.items()}, path, x=x)
+    def plot(
+        self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
+    ) -> Any:
+        """Draw the three measures of every method over rounds, ``"scalars"``, ``"bytes"`` or ``"seconds"``.
+
+        Returns the axes. They are ``axes``, three matplotlib Axes, or those of a new figure; with a ``path``
+        it is written there, without one notebooks show it.
+        """
+        return convergence({label: r.history for label, r in self.results.items()}, path, x=x, axes=axes)
+
+    def _repr_html_(self) -> str:
+        columns = costs(self.results) | MEASURES
+        marks = best(self.results) if len(self.results) > 1 else {}
+        rows: list[list[notebook.Cell]] = []
+        for label, r in self.results.items():
+            cells: list[notebook.Cell] = [label]
+            for name, value in columns.items():
+                text = SHOWN.get(name, "{:.1e}").format(value(r))
+                cells.append(notebook.Strong(text) if label in marks.get(name, ()) else text)
+            rows.append([*cells, r.reason.split(":")[0]])
+        rows += [[label, *["-"] * len(columns), "skipped"] for label in self.skipped]
+        header = ["", *(name.replace("-\n", "") for name in columns), "stopped"]
+        lines = [(line,) for line in reasons(self.results, self.skipped)]
+        return notebook.page(
+            notebook.table(rows, header, numbers=True), notebook.table(lines) if lines else ""
+        )
 
 
-SINGLE = {"problem", "network", "algorithm", "checkpoint", "checkpoint_every", "resume", "label"}
+SINGLE = {"checkpoint", "checkpoint_every", "resume", "label"}
 
 
 def compare(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]],
+    methods: Mapping[str, Method] | Sequence[Method],
+    *,
+    world: World | None = None,
     **options: Any,
 ) -> Comparison:
     """Solve one problem with several methods, from the same start and under the same rules.
@@ -85,54 +127,63 @@ def compare(
         As in `destiny.solve`.
     methods : mapping from labels to algorithms, or a sequence of algorithms (their kinds are the labels)
         One made for other problems is skipped with its reason.
+    world : World, optional
+        Run all methods in simulated time (`destiny.simulate`), asynchronous ones and synchronous ones, which
+        wait for their neighbours in every round; seconds are simulated.
     options
         As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs. A signal
         reaches the caller as there; if its handler returns, methods not begun yet are left out.
     """
-    taken = set(inspect.signature(prepare).parameters) - SINGLE
-    if unknown := set(options) - taken:
+    names = {field.name for field in fields(SolveOptions)} - SINGLE
+    if unknown := set(options) - names:
         raise SettingsError(
-            f"compare has no option {', '.join(sorted(unknown))}; it takes {', '.join(sorted(taken))}"
+            f"compare has no option {', '.join(sorted(unknown))}; it takes {', '.join(sorted(names))}"
         )
-    runs, skipped = {}, {}
-    for label, algorithm in labelled(methods).items():
-        try:
-            runs[label] = prepare(problem, network, algorithm, label=label, **options)
-        except MismatchError as error:
-            skipped[label] = str(error)
-    results: dict[str, Result] = {}
-    for label, run in runs.items():
-        results[label] = run.go()
-        if (name := results[label].interrupted) is not None:
-            deliver(name)
-            break
-    return Comparison(results, skipped)
+    batch = prepare_all(
+        problem,
+        network,
+        labelled(methods),
+        lambda label: SolveOptions(**options, label=label),
+        skip=True,
+        world=world,
+    )
+    results = run_all(batch.runs)
+    for result in results.values():
+        deliver(result.interrupted)
+    return Comparison(results, batch.skipped)
 
 
-def labelled(methods: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]) -> dict[str, Algorithm[Any]]:
+def labelled(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, AnyMethod]:
     """Methods by label; of a sequence, by kind, numbered where a kind comes twice."""
     if not isinstance(methods, Mapping | Sequence) or len(methods) == 0:
         raise SettingsError(f"methods must be some algorithms, in a list or by label; found {methods!r}")
     if isinstance(methods, Mapping):
         if odd := [label for label in methods if not isinstance(label, str)]:
             raise SettingsError(f"labels of methods must be text; found {odd[0]!r}")
-        return dict(methods)
-    found: dict[str, Algorithm[Any]] = {}
-    for method in methods:
-        label = kind = str(getattr(method, "kind", type(method).__name__))
+        return {label: _wrapped(method) for label, method in methods.items()}
+    algorithms: dict[str, AnyMethod] = {}
+    for method in map(_wrapped, methods):
+        label = kind = method.kind
         count = 1
-        while label in found:
+        while label in algorithms:
             count += 1
             label = f"{kind} {count}"
-        found[label] = method
-    return found
+        algorithms[label] = method
+    return algorithms
+
+
+def _wrapped(method: Method) -> AnyMethod:
+    return method if isinstance(method, AsyncAlgorithmBase) else as_algorithm(method)
 
 
 def costs(results: Mapping[str, Result]) -> dict[str, Column]:
-    """What a run costs: rounds, scalars, gradients and time; steps instead where nobody sends anything."""
+    """What a run costs: rounds, what was sent, gradients, time; steps instead where nobody sends anything."""
     alone = not any(r.rounds for r in results.values())
-    batches = any(r.minibatches for r in results.values())
-    left_out = {*(SENT if alone else ()), *(() if batches else ("mini-\nbatches",))}
+    shown = {
+        "mini-\nbatches": any(r.minibatches for r in results.values()),
+        "mes-\nsages": any(isinstance(r, SimulatedResult) for r in results.values()),
+    }
+    left_out = {*(SENT if alone else ()), *(name for name, needed in shown.items() if not needed)}
     first: dict[str, Column] = {"steps": lambda r: r.steps} if alone else {}
     return first | {name: value for name, value in COSTS.items() if name not in left_out}
 
@@ -146,20 +197,25 @@ def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
     marks: dict[str, set[str]] = {}
     for columns, among in ((costs(results), converged), (MEASURES, converged or results)):
         for name, value in columns.items():
-            found = {label: max(v, NOISE) for label, r in among.items() if (v := value(r)) == v}
-            least = {label for label, v in found.items() if v == min(found.values())}
+            values = {label: max(v, NOISE) for label, r in among.items() if (v := value(r)) == v}
+            least = {label for label, v in values.items() if v == min(values.values())}
             marks[name] = least if len(least) < len(results) else set()
     return marks
 
 
 def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> Table:
     """One row per method, for people; with several methods the best of each column has a star."""
+    from rich.markup import escape
+    from rich.table import Table
+
     shown = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    shown.add_column("", overflow="fold", vertical="bottom")
+    short = max(map(len, [*results, *(skipped or {})]), default=0) <= SHORT
+    shown.add_column("", overflow="fold", no_wrap=short, vertical="bottom")
     columns = costs(results) | MEASURES
+    columns.pop("scalars", None)  # no room in 80 columns beside the bytes
     for name in columns:
         shown.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    shown.add_column("stopped", no_wrap=True, vertical="bottom")
+    shown.add_column("stopped", vertical="bottom")  # "out of rounds" may take two lines
     marks = best(results) if len(results) > 1 else {}
     for label, r in results.items():
         cells = []
@@ -175,9 +231,11 @@ def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = Non
 
 def reasons(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> list[str]:
     """What the table has no room for: why a run ended without converging, notes, why one was skipped."""
-    told = []
+    lines = []
     for label, r in results.items():
         if not r.converged or len(results) == 1:
-            told.append(f"{label}: {r.reason}")
-        told += [f"{label}: note: {note}" for note in r.notes]
-    return told + [f"{label}: skipped, {why}" for label, why in (skipped or {}).items()]
+            lines.append(f"{label}: {r.reason}")
+        if r.choice is not None:
+            lines.append(r.choice if r.choice.startswith(label) else f"{label}: {r.choice}")
+        lines += [f"{label}: note: {note}" for note in r.notes]
+    return lines + [f"{label}: skipped, {why}" for label, why in (skipped or {}).items()]

@@ -11,19 +11,15 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from destiny._version import __version__
-from destiny.protocols import Array, NamedColumns, Problem, Topology
+from destiny.protocols import ProblemBase, TopologyBase
 
 AGENTS, LINKS = 1000, 20_000  # more are a grey block in any picture, and megabytes in a file
 
 
-def network_facts(network: Topology) -> dict[str, Any]:
+def network_facts(network: TopologyBase) -> dict[str, Any]:
     """Facts, links and where to draw the agents; of a network that changes, with all its links up."""
-    whole = getattr(network, "network", network)
-    facts: dict[str, Any] = {}
-    for known in (whole, network):  # the name and the count of what changes win
-        facts |= known.facts() if hasattr(known, "facts") else {}
-    links = getattr(network, "edges", None)
-    links = _used(network) if links is None else np.asarray(links)
+    facts = network.with_all_links.facts() | network.facts()  # the name and the count of what changes win
+    links = network.all_edges()
     degrees = np.bincount(links.ravel(), minlength=network.agents)
     facts |= {
         "agents": network.agents,
@@ -31,26 +27,25 @@ def network_facts(network: Topology) -> dict[str, Any]:
         "degree_min": int(degrees.min()),
         "degree_mean": float(degrees.mean()),
         "degree_max": int(degrees.max()),
-        "changing": not hasattr(network, "W"),
+        "changing": network.changes,
     }
     facts.pop("links", None)
     if network.agents <= AGENTS and len(links) <= LINKS:
-        places = network.layout() if hasattr(network, "layout") else _circle(network.agents)
         facts |= {
             "links": links.tolist(),
             "degrees": degrees.tolist(),
-            "positions": np.round(places, 4).tolist(),
+            "positions": np.round(network.layout(), 4).tolist(),
         }
     return facts
 
 
-def about(problem: Problem, seed: int | None, engine: str, started: datetime | None) -> dict[str, Any]:
+def about(problem: ProblemBase, seed: int | None, engine: str, started: datetime | None) -> dict[str, Any]:
     """Problem, versions, seed and time."""
-    told: dict[str, Any] = {"problem": problem.describe()} if hasattr(problem, "describe") else {}
-    if isinstance(problem, NamedColumns) and problem.column_names:
-        told["columns"] = {what: list(names) for what, names in problem.column_names.items()}
-    return told | {
-        "kind": getattr(problem, "kind", None),
+    facts: dict[str, Any] = {"problem": sentence} if (sentence := problem.describe()) else {}
+    if problem.column_names:
+        facts["columns"] = {what: list(names) for what, names in problem.column_names.items()}
+    return facts | {
+        "kind": problem.kind,
         "shape": list(problem.shape),
         "agents": problem.agents,
         "seed": seed,
@@ -77,14 +72,3 @@ def versions() -> dict[str, str]:
         "blas": ", ".join(dict.fromkeys(blas)) or "unknown",
         "platform": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _used(network: Topology) -> Any:
-    """Links of the first round, of a network that tells no more."""
-    i, j = network.at(0).nonzero()
-    return np.stack([i[i < j], j[i < j]], axis=1)
-
-
-def _circle(agents: int) -> Array:
-    angle = 2 * np.pi * np.arange(agents) / agents
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)

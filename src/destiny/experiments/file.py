@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +14,22 @@ from typing import Any, Literal
 import numpy as np
 
 from destiny import datasets, networks
-from destiny.algorithms import KINDS
+from destiny.algorithms import ASYNC_KINDS, KINDS, DestinyMomentum, DestinyProx
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments import result_folder
 from destiny.experiments.schema import build, check, fits
-from destiny.problems import OLSR, PCA, SDL, Centred, olsr, pca, sdl
-from destiny.problems.cached import Once
+from destiny.problems import L1, L21, OLSR, PCA, SDL, Centred, Privacy, olsr, pca, regularised, sdl
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data import files as data
-from destiny.problems.data.partition import deal
-from destiny.protocols import Algorithm, Array, Problem, Topology
+from destiny.problems.data.partition import split_columns
+from destiny.problems.regularisers import REGULARISERS
+from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.choice import choose
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.options import SolveOptions
+from destiny.simulation.world import World
+from destiny.validation import did_you_mean
 
 PROBLEMS: dict[str, Any] = {"pca": PCA, "olsr": OLSR, "sdl": SDL}
 SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -32,13 +38,29 @@ SYNTHETIC: dict[str, tuple[Any, dict[str, Any]]] = {
     "sdl": (sdl.synthetic, {"n": int, "m": int, "density": float, "seed": int}),
 }
 PROBLEM = {
-    "kind": Literal["pca", "olsr", "sdl"], "data": str | list[str], "synthetic": dict, "dataset": str,
-    "targets": str | list[str], "samples": Literal["columns", "rows"], "p": int,
-    "agents": int, "sizes": list[int], "scale": float, "precision": Literal["float32", "float64"],
-    "center": bool, "standardise": bool,
-    "header": bool, "sep": str, "decimal": Literal[".", ","], "columns": list[str], "index": str | int,
-    "target-columns": list[str], "target-index": str | int,
-}  # fmt: skip
+    "kind": Literal["pca", "olsr", "sdl"],
+    "data": str | list[str],
+    "synthetic": dict,
+    "dataset": str,
+    "targets": str | list[str],
+    "samples": Literal["columns", "rows"],
+    "p": int,
+    "agents": int,
+    "sizes": list[int],
+    "scale": float,
+    "precision": Literal["float32", "float64"],
+    "center": bool,
+    "standardise": bool,
+    "regulariser": dict,
+    "privacy": dict,
+    "header": bool,
+    "sep": str,
+    "decimal": Literal[".", ","],
+    "columns": list[str],
+    "index": str | int,
+    "target-columns": list[str],
+    "target-index": str | int,
+}
 DEFAULTS: dict[str, Any] = {
     "sizes": None,
     "scale": 1.0,
@@ -47,6 +69,8 @@ DEFAULTS: dict[str, Any] = {
     "target-columns": None,
     "center": False,
     "standardise": False,
+    "regulariser": None,
+    "privacy": None,
 }
 """What it means to leave a key of [problem] out; `complete_problem` writes it out."""
 LAYOUT = ("header", "sep", "decimal")  # of all .csv files; columns and index are of data or of targets alone
@@ -59,32 +83,52 @@ TOP = {
     "stop": dict,
     "run": dict,
     "mpi": dict,
+    "messages": dict,
+    "world": dict,
 }
 STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
-DEFAULT = {"kind": "destiny-momentum"}  # the method where a file names none, as in `solve`
+MESSAGES = {"private": bool, "bits": int}
 Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture."""
+    """What a file asks for, checked and ready to run; ``image`` is a sample's shape as a picture.
+
+    An algorithm that is None is the one that `solve` chooses; its label is the kind of the choice.
+    """
 
     tables: dict[str, Any]
-    problem: Problem
-    network: Topology
+    problem: ProblemBase
+    network: TopologyBase
     start: Array | None
     seed: int
-    algorithms: dict[str, Algorithm[Any]]
+    algorithms: dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
     stop: dict[str, Any]
     every: int
     checkpoint: int
     threads: int | None
     mpi: dict[str, Any]
     image: tuple[int, ...] | None = None
+    messages: Messages = PLAIN
+    world: World | None = None
+    """Where time is simulated."""
+
+    @property
+    def options(self) -> SolveOptions:
+        """The options of `solve` that the file sets."""
+        return SolveOptions(
+            start=self.start,
+            seed=self.seed,
+            **self.stop,
+            every=self.every,
+            checkpoint_every=self.checkpoint,
+            messages=self.messages,
+        )
 
 
 def read(path: str | Path) -> Experiment:
@@ -101,21 +145,56 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         if run.get(key, 0) < 0:
             raise SettingsError(f"[run] {key} must be at least 0; found {run[key]}")
     start = check(tables.get("start", {}), "[start]", START)
+    world = read_world(tables["world"]) if "world" in tables else None
     problem = read_problem(tables["problem"], folder, home=home)
+    network = read_network(tables["network"], problem.agents, folder)
+    stop = check(tables.get("stop", {}), "[stop]", STOP)
+    tolerance = stop.get("tolerance", SolveOptions.tolerance)
+    messages = Messages(**check(tables.get("messages", {}), "[messages]", MESSAGES))
+
+    def chosen() -> AlgorithmBase:
+        if world is None:
+            return choose(problem, network, tolerance, messages).algorithm
+        return DestinyMomentum() if problem.regulariser is None else DestinyProx()
+
+    algorithms = read_algorithms(tables.get("algorithm", [{}]), lambda: chosen().kind)
+    if world is None:
+        require_rounds(algorithms)
+    else:
+        algorithms = {label: method or chosen() for label, method in algorithms.items()}
     return Experiment(
         tables=tables,
-        problem=problem if isinstance(problem, Centred) else Once(problem),
-        network=read_network(tables["network"], problem.agents, folder),
+        problem=problem if isinstance(problem, Centred) else CachedProblem(problem),
+        network=network,
         start=load_start(folder / start["file"]) if "file" in start else None,
-        seed=start.get("seed", 0),
-        algorithms=read_algorithms(tables.get("algorithm", [DEFAULT])),
-        stop=check(tables.get("stop", {}), "[stop]", STOP),
-        every=run.get("every", 10),
-        checkpoint=run.get("checkpoint", 100),
+        seed=start.get("seed", SolveOptions.seed),
+        algorithms=algorithms,
+        stop=stop,
+        every=run.get("every", SolveOptions.every),
+        checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
         threads=run.get("threads"),
         mpi=check(tables.get("mpi", {}), "[mpi]", MPI),
         image=datasets.IMAGES.get(tables["problem"].get("dataset", "")),
+        messages=messages,
+        world=world,
     )
+
+
+def read_world(table: Any) -> World:
+    """[world]: speeds, delays, losses and crashes of a run in simulated time."""
+    if not isinstance(table, dict):
+        raise SettingsError(f"[world] must be a table; found {table!r}")
+    return build(World, table, "[world]")
+
+
+def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase | None]) -> None:
+    """Refuse an asynchronous method where time is not simulated."""
+    for label, algorithm in algorithms.items():
+        if isinstance(algorithm, AsyncAlgorithmBase):
+            raise SettingsError(
+                f"[[algorithm]] {label!r} has no rounds: add [world], in which time is simulated, or choose "
+                "a method with rounds"
+            )
 
 
 def load_tables(path: Path) -> dict[str, Any]:
@@ -130,7 +209,7 @@ def load_tables(path: Path) -> dict[str, Any]:
 
 def read_problem(
     table: dict[str, Any], folder: Path, read: Reader | None = None, home: Path | None = None
-) -> Problem:
+) -> ProblemBase:
     """[problem]: data from files, synthetic, or a known data set.
 
     ``read`` finds the agents' shares (`read_silos`); ``home`` is the folder of the known data sets.
@@ -159,13 +238,50 @@ def read_problem(
         raise SettingsError("[problem] center and standardise belong to pca and olsr; found kind 'sdl'")
     if table.get("standardise") and not table.get("center", True):
         raise SettingsError("[problem] standardise also subtracts the mean: leave center = false out")
+    term = read_regulariser(table["regulariser"]) if "regulariser" in table else None
+    privacy = read_privacy(table, folder)
     problem = _as_given(table, folder, read, home)
+    if isinstance(problem, PCA) and privacy is not None:
+        problem = pca.private(problem, privacy)
     if isinstance(problem, PCA | OLSR) and (table.get("center") or table.get("standardise")):
-        return Centred(problem, table.get("standardise", False))
-    return problem
+        problem = Centred(problem, table.get("standardise", False))
+        return problem if term is None else problem + term
+    return problem if term is None else regularised(problem, term)
 
 
-def _as_given(table: dict[str, Any], folder: Path, read: Reader | None, home: Path | None) -> Problem:
+def read_regulariser(table: dict[str, Any]) -> L1 | L21:
+    """regulariser = { kind = ..., weight = ... }."""
+    where = "[problem] regulariser"
+    rest = dict(table)
+    kind = rest.pop("kind", None)
+    if not isinstance(kind, str) or kind not in REGULARISERS:
+        raise SettingsError(
+            f"{where} kind must be one of {', '.join(REGULARISERS)}; found {kind!r}"
+            f"{did_you_mean(kind, REGULARISERS)}"
+        )
+    check(rest, where, {"weight": float}, required=("weight",))
+    try:
+        return REGULARISERS[kind](**rest)
+    except DestinyError as error:
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def read_privacy(table: dict[str, Any], folder: Path) -> Privacy | None:
+    """[problem] privacy = { epsilon, delta, bound, ... }, if it is there."""
+    if table.get("privacy") is None:
+        return None
+    if table["kind"] != "pca":
+        raise SettingsError(f"[problem] privacy belongs to pca; found kind {table['kind']!r}: leave it out")
+    if table.get("standardise"):
+        raise SettingsError(
+            "[problem] privacy goes with center, not with standardise: divide the columns by publicly known "
+            "scales first"
+        )
+    privacy = build(Privacy, table["privacy"], "[problem] privacy")
+    return privacy if privacy.secret is None else replace(privacy, secret=str(folder / privacy.secret))
+
+
+def _as_given(table: dict[str, Any], folder: Path, read: Reader | None, home: Path | None) -> ProblemBase:
     """The problem of the data as they are."""
     kind = table["kind"]
     if "synthetic" in table:
@@ -181,6 +297,11 @@ def complete_problem(table: dict[str, Any]) -> dict[str, Any]:
     """[problem] with every default written out: tables that mean the same are equal."""
     complete = DEFAULTS | table
     complete["center"] |= complete["standardise"]  # which also subtracts the mean
+    if complete["regulariser"] is not None:
+        term = read_regulariser(complete["regulariser"])
+        complete["regulariser"] = {"kind": term.kind, "weight": term.weight}  # 1 and 1.0 are equal
+    if (privacy := read_privacy(table, Path())) is not None:
+        complete["privacy"] = privacy.settings
     if "synthetic" in table:
         make, keys = SYNTHETIC[table["kind"]]
         parameters = inspect.signature(make).parameters
@@ -191,7 +312,7 @@ def complete_problem(table: dict[str, Any]) -> dict[str, Any]:
     return complete
 
 
-def synthetic(table: dict[str, Any], kind: str) -> Problem:
+def synthetic(table: dict[str, Any], kind: str) -> ProblemBase:
     """The problem's own generator."""
     make, keys = SYNTHETIC[kind]
     given = check(table["synthetic"], "[problem] synthetic", keys, required=("n", "m"))
@@ -200,23 +321,25 @@ def synthetic(table: dict[str, Any], kind: str) -> Problem:
     options = {k: table[k] for k in ("p", "agents", "scale") if k in table}
     options["agents"] = table.get("sizes", table["agents"])
     try:
-        problem: Problem = make(**given, **options)
+        problem: ProblemBase = make(**given, **options)
     except DestinyError as error:
         raise SettingsError(f"[problem] synthetic: {error}") from error
     return problem
 
 
-def from_dataset(table: dict[str, Any], kind: str, home: Path | None = None) -> Problem:
+def from_dataset(table: dict[str, Any], kind: str, home: Path | None = None) -> ProblemBase:
     """A known data set, dealt out to the agents; olsr fits the indicators of its classes."""
-    found = datasets.load(table["dataset"], home)
+    dataset = datasets.load(table["dataset"], home)
     options = {k: table[k] for k in ("scale", "precision") if k in table}
     sizes = table.get("sizes", table["agents"])
     if kind == "olsr":
-        targets = olsr.one_hot(found.labels)
-        require_p(table, len(targets), f"{found.name} has {len(targets)} classes")
-        return olsr.from_data(found.data, targets, sizes, **options)
-    made: Problem = PROBLEMS[kind](deal(found.data, sizes, what=found.name), table["p"], **options)
-    return made
+        targets = olsr.one_hot(dataset.labels)
+        require_p(table, len(targets), f"{dataset.name} has {len(targets)} classes")
+        return olsr.from_data(dataset.data, targets, sizes, **options)
+    problem: ProblemBase = PROBLEMS[kind](
+        split_columns(dataset.data, sizes, what=dataset.name), table["p"], **options
+    )
+    return problem
 
 
 def require_p(table: dict[str, Any], targets: int, why: str) -> None:
@@ -225,7 +348,7 @@ def require_p(table: dict[str, Any], targets: int, why: str) -> None:
         raise SettingsError(f"[problem] p is {table['p']} but {why}: make them equal")
 
 
-def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | None = None) -> Problem:
+def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | None = None) -> ProblemBase:
     """One file for all agents, or one per agent where the name holds ``{agent}``."""
     read = read or read_silos
     options = {k: table[k] for k in ("scale", "precision") if k in table}
@@ -235,8 +358,8 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
         problem = OLSR(silos, targets, **options)
         require_p(table, problem.shape[1], f"targets has {problem.shape[1]} rows")
         return problem
-    made: Problem = PROBLEMS[kind](silos, table["p"], **options)
-    return made
+    built: ProblemBase = PROBLEMS[kind](silos, table["p"], **options)
+    return built
 
 
 def check_files(table: dict[str, Any]) -> None:
@@ -291,10 +414,10 @@ def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
         return list(data.silos(Path(home) / files, table["agents"], **options))
     whole = data.File(str(folder / files), **options)
     names = whole.feature_names()
-    return list(deal(whole(), table.get("sizes", table["agents"]), what=files, names=names))
+    return list(split_columns(whole(), table.get("sizes", table["agents"]), what=files, names=names))
 
 
-def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
+def read_network(table: dict[str, Any], agents: int, folder: Path) -> TopologyBase:
     """[network]: any builder, or a weight matrix alone."""
     table = dict(table)
     kind = table.pop("kind", None)
@@ -321,31 +444,47 @@ def read_network(table: dict[str, Any], agents: int, folder: Path) -> Topology:
         raise SettingsError(f"[network] {error}") from error
 
 
-def read_algorithms(tables: list[Any]) -> dict[str, Algorithm[Any]]:
-    """[[algorithm]], each under its label."""
-    found: dict[str, Algorithm[Any]] = {}
+def read_algorithms(
+    tables: list[Any], chosen: Callable[[], str] | None = None
+) -> dict[str, AlgorithmBase | AsyncAlgorithmBase | None]:
+    """[[algorithm]], each under its label; None for one without a kind, whose label is ``chosen``."""
+    algorithms: dict[str, AlgorithmBase | AsyncAlgorithmBase | None] = {}
     for table in tables:
         where = "[[algorithm]]"
         if not isinstance(table, dict):
             raise SettingsError(f"{where} must be a table; found {table!r}")
         rest = dict(table)
-        kind, label = rest.pop("kind", None), rest.pop("label", table.get("kind"))
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise SettingsError(f"{where} kind must be one of {', '.join(KINDS)}; found {kind!r}")
+        label = rest.pop("label", table.get("kind"))
+        if label is None and not rest and chosen is not None:
+            label = chosen()
+        algorithm = read_algorithm(table, where, KINDS | ASYNC_KINDS) if rest else None
         if not isinstance(label, str) or not LABEL.fullmatch(label) or label in result_folder.FILES:
             raise SettingsError(
                 f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
                 f"and none of {', '.join(result_folder.FILES)}; found {label!r}"
             )
-        where = f"{where} {label!r}"
-        if label in found:
-            raise SettingsError(f"{where} label {label!r} is used twice: give each algorithm its own")
-        if "step" in rest:
-            rest["step"] = read_step(rest["step"], where)
-        found[label] = build(KINDS[kind], rest, where, names={"step": "step_size"})
-    if not found:
+        if label in algorithms:
+            raise SettingsError(
+                f"{where} {label!r} label {label!r} is used twice: give each algorithm its own"
+            )
+        algorithms[label] = algorithm
+    if not algorithms:
         raise SettingsError("algorithm is an empty list: leave it out, or name at least one")
-    return found
+    return algorithms
+
+
+def read_algorithm(table: dict[str, Any], where: str, kinds: Mapping[str, type[Any]] = KINDS) -> Any:
+    """One algorithm of a file: its kind, its settings, and possibly a label for messages."""
+    rest = dict(table)
+    kind = rest.pop("kind", None)
+    if not isinstance(kind, str) or kind not in kinds:
+        raise SettingsError(
+            f"{where} kind must be one of {', '.join(kinds)}; found {kind!r}{did_you_mean(kind, kinds)}"
+        )
+    where = f"{where} {rest.pop('label', kind)!r}"
+    if "step" in rest:
+        rest["step"] = read_step(rest["step"], where)
+    return build(kinds[kind], rest, where, names={"step": "step_size"})
 
 
 def read_step(table: Any, where: str) -> Any:
@@ -356,7 +495,9 @@ def read_step(table: Any, where: str) -> Any:
     rest = dict(table)
     kind = rest.pop("kind", None)
     if not isinstance(kind, str) or kind not in RULES:
-        raise SettingsError(f"{where} kind must be one of {', '.join(RULES)}; found {kind!r}")
+        raise SettingsError(
+            f"{where} kind must be one of {', '.join(RULES)}; found {kind!r}{did_you_mean(kind, RULES)}"
+        )
     return build(RULES[kind], rest, where)
 
 

@@ -16,12 +16,16 @@ import numpy as np
 
 from destiny.errors import DestinyError, MissingExtraError, SettingsError
 from destiny.experiments import description
+from destiny.problems.own_problem import as_problem
 from destiny.protocols import Problem, Topology
+from destiny.run.own_network import as_topology
 from destiny.run.plots import convergence
 from destiny.run.result import Result
 
 DESCRIBED = ("network.json", "about.json", "extras.json")  # what `describe` writes
-FILES = ("summary.json", "convergence.png", "experiment.json", *DESCRIBED)
+STATUS = "status.json"  # of a run that is not over, see live_status.py
+FILES = ("summary.json", "convergence.png", "experiment.json", STATUS, *DESCRIBED)
+SOLUTION = ("X", "agents", "axes", "mean", "scale", "target_mean")  # in solution.npz, where a result has them
 FREE = ("stop", "run", "mpi")  # what may change between a run and its continuation
 
 
@@ -32,14 +36,14 @@ def claim(folder: Path, labels: Iterable[str], tables: Mapping[str, Any], resume
     for name in (*labels, *FILES):
         if (folder / name).exists() and (folder / name).is_dir() == (name in FILES):
             raise SettingsError(f"--out {folder} holds {name!r}, which is in the way: choose another folder")
-    held = [name for name in FILES if (folder / name).exists()]
-    held += [str(path.relative_to(folder)) for path in folder.glob("*/checkpoints")]
-    if held and not resume:
+    present = [name for name in FILES if (folder / name).exists()]
+    present += [str(path.relative_to(folder)) for path in folder.glob("*/checkpoints")]
+    if present and not resume:
         raise SettingsError(
-            f"--out {folder} holds another run ({held[0]}): choose another folder, "
+            f"--out {folder} holds another run ({present[0]}): choose another folder, "
             "or continue that run with --resume"
         )
-    if held:
+    if present:
         same_experiment(folder, tables)
     parent = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     if not parent.is_dir():
@@ -120,17 +124,19 @@ def describe(
         Whether this process holds the data of all agents, so that a picture of them gives nothing away.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    extras: dict[str, Any] = {}
-    if data and hasattr(problem, "portrait"):
-        extras = problem.portrait({label: r.X for label, r in results.items()})
-    elif (kind := getattr(problem, "kind", None)) is not None:
-        extras = {"kind": kind}
+    shown = as_problem(problem)
+    answers = {label: r.X for label, r in results.items()}
+    extras: dict[str, Any] = dict(shown.portrait(answers)) if data else {"kind": shown.kind}
     if image is not None:
         extras["image"] = [int(side) for side in image]
     if classes is not None:
         extras["classes"] = [str(name) for name in classes]
-    found = (description.network_facts(network), description.about(problem, seed, engine, started), extras)
-    for name, table in zip(DESCRIBED, found, strict=True):
+    tables = (
+        description.network_facts(as_topology(network)),
+        description.about(shown, seed, engine, started),
+        extras,
+    )
+    for name, table in zip(DESCRIBED, tables, strict=True):
         write_json(folder / name, table, indent=None)
 
 
@@ -162,12 +168,4 @@ def replace(path: Path, writer: Callable[[Path], object]) -> None:
 
 
 def _save_solution(path: Path, result: Result) -> None:
-    optional = {
-        "axes": result.axes,
-        "mean": result.mean,
-        "scale": result.scale,
-        "target_mean": result.target_mean,
-    }
-    arrays = {"X": result.X, "agents": result.agents}
-    arrays |= {name: array for name, array in optional.items() if array is not None}
-    np.savez(path, allow_pickle=False, **arrays)
+    np.savez(path, allow_pickle=False, **result.arrays(SOLUTION))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from destiny.errors import DestinyError, SettingsError
+from destiny.validation import did_you_mean
 
 T = TypeVar("T")
 
 WORDS = {
-    int: "a whole number", float: "a number", str: "a text", bool: "true or false",
-    list: "a list", tuple: "a list of numbers", dict: "a table",
-}  # fmt: skip
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    list: "a list",
+    tuple: "a list of numbers",
+    dict: "a table",
+}
 
 OTHER_NAMES = {
     "p": "n-components components rank k",
@@ -51,7 +56,9 @@ def check(
         if keys[key] is list and isinstance(value, dict):
             raise SettingsError(f"{where} {key} must be a list of tables: write [[{key}]], not [{key}]")
         if not fits(value, keys[key]):
-            raise SettingsError(f"{where} {key} must be {spell(keys[key])}; found {value!r}")
+            raise SettingsError(
+                f"{where} {key} must be {spell(keys[key])}; found {value!r}{near_choice(value, keys[key])}"
+            )
     for key in required:
         if key not in table:
             raise SettingsError(f"{where} needs the key {key!r}: {spell(keys[key])}")
@@ -61,9 +68,15 @@ def check(
 def suggest(key: str, keys: Iterable[str]) -> str:
     """The key that a wrong one probably stands for, in words; empty if there is none."""
     known, wrong = list(keys), key.lower().replace("_", "-")
-    near = [name for name in known if wrong in OTHER_NAMES.get(name, "").split()]
-    near += get_close_matches(wrong, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    for name in known:
+        if wrong in OTHER_NAMES.get(name, "").split():
+            return f"; did you mean {name!r}?"
+    return did_you_mean(wrong, known)
+
+
+def near_choice(value: object, hint: Any) -> str:
+    """The value that a wrong one of several choices probably stands for, in words."""
+    return did_you_mean(value, get_args(hint)) if get_origin(hint) is Literal else ""
 
 
 def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, str] | None = None) -> T:
@@ -80,7 +93,8 @@ def build(kind: type[T], table: dict[str, Any], where: str, names: Mapping[str, 
     try:
         return kind(**{known[key]: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
     except TypeError:  # a field without a default was left out
-        missing = [k for k, n in known.items() if k not in table and not hasattr(kind, n)]
+        optional = {f.name for f in fields(kind) if not f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
+        missing = [k for k, n in known.items() if k not in table and n not in optional]
         raise SettingsError(f"{where} needs {' and '.join(missing)}") from None
     except DestinyError as error:
         raise SettingsError(f"{where}: {error}") from error

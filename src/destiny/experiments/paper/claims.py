@@ -17,9 +17,16 @@ from destiny.run.history import History
 Runs = Mapping[str, Mapping[str, list[History]]]  # panel, label, one history per seed
 
 CLAIM = {
-    "text": str, "kind": str, "of": str | list[str], "than": list[str], "among": list[str], "factor": float,
-    "level": float, "measures": list[str], "panels": list[str],
-}  # fmt: skip
+    "text": str,
+    "kind": str,
+    "of": str | list[str],
+    "than": list[str],
+    "among": list[str],
+    "factor": float,
+    "level": float,
+    "measures": list[str],
+    "panels": list[str],
+}
 LEVEL = 1e-6  # where curves are compared, unless a claim says otherwise
 BOTH = ("stationarity", "consensus")  # the two measures the paper plots
 
@@ -92,9 +99,9 @@ def judge(claim: Mapping[str, Any], runs: Runs, titles: Mapping[str, str]) -> Ve
     panels = [panel for panel in claim.get("panels", runs) if panel in runs]
     if not panels:
         return Verdict(claim["text"], "not run", None, [])
-    found = [KINDS[claim["kind"]](claim, runs[panel]) for panel in panels]
-    texts = [f"{titles.get(p, p)}: {text}" for p, (text, _) in zip(panels, found, strict=True)]
-    return Verdict(claim["text"], "; ".join(texts) + ".", all(holds for _, holds in found), panels)
+    verdicts = [KINDS[claim["kind"]](claim, runs[panel]) for panel in panels]
+    texts = [f"{titles.get(p, p)}: {text}" for p, (text, _) in zip(panels, verdicts, strict=True)]
+    return Verdict(claim["text"], "; ".join(texts) + ".", all(holds for _, holds in verdicts), panels)
 
 
 def ahead(claim: Mapping[str, Any], panel: Mapping[str, list[History]]) -> tuple[str, bool]:
@@ -145,11 +152,11 @@ def coincide(claim: Mapping[str, Any], panel: Mapping[str, list[History]]) -> tu
 def together(claim: Mapping[str, Any], panel: Mapping[str, list[History]]) -> tuple[str, bool]:
     """All methods within ``factor`` of the fastest."""
     at, factor = claim.get("level", LEVEL), claim.get("factor", 1.0)
-    found = {name: reach(histories, claim.get("measures", BOTH), at) for name, histories in panel.items()}
-    fastest = min(r.median for r in found.values())
-    near = [name for name, r in found.items() if r.median <= factor * fastest and r.median < inf]
-    texts = [f"{name} {r}" for name, r in found.items()]
-    holds = len(near) == len(found)
+    results = {name: reach(histories, claim.get("measures", BOTH), at) for name, histories in panel.items()}
+    fastest = min(r.median for r in results.values())
+    near = [name for name, r in results.items() if r.median <= factor * fastest and r.median < inf]
+    texts = [f"{name} {r}" for name, r in results.items()]
+    holds = len(near) == len(results)
     text = f"rounds to {at:g}: " + ", ".join(texts)
     return text if holds or len(near) < 2 else f"{text}; within the factor: {', '.join(near)}", holds
 
@@ -159,11 +166,11 @@ def fails(claim: Mapping[str, Any], panel: Mapping[str, list[History]]) -> tuple
     names = [claim["of"]] if isinstance(claim["of"], str) else claim["of"]
     holds, texts = True, []
     for name in names:
-        found = reach(panel[name], BOTH, claim.get("level", LEVEL))
-        failed = sum(r == inf for r in found.rounds)
-        holds &= 2 * failed > len(found.rounds)
+        results = reach(panel[name], BOTH, claim.get("level", LEVEL))
+        failed = sum(r == inf for r in results.rounds)
+        holds &= 2 * failed > len(results.rounds)
         last = float(np.median([max((h[m][-1] for m in BOTH), key=badness) for h in panel[name]]))
-        texts.append(f"{name} {found}" + (f" (ends at {last:.0e})" if failed and last == last else ""))
+        texts.append(f"{name} {results}" + (f" (ends at {last:.0e})" if failed and last == last else ""))
     return f"rounds to {claim.get('level', LEVEL):g}: " + ", ".join(texts), holds
 
 

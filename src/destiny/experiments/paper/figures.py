@@ -9,16 +9,28 @@ from typing import Any
 
 from destiny.errors import SettingsError
 from destiny.experiments.schema import check
+from destiny.validation import did_you_mean
 
 NAMES = ("figure1", "figure2", "figure3", "figure4", "figure5")
 TOP = {
-    "title": str, "paper": str, "about": str, "stop": dict, "panel": list, "algorithm": list, "claim": list,
+    "title": str,
+    "paper": str,
+    "about": str,
+    "stop": dict,
+    "panel": list,
+    "algorithm": list,
+    "claim": list,
     "small": dict,
-}  # fmt: skip
+}
 PANEL = {"name": str, "title": str, "cost": float, "problem": dict, "network": dict, "algorithm": list}
 SMALL = {
-    "stop": dict, "problem": dict, "scale": float, "prob": float, "titles": list[str], "without": list[str],
-}  # fmt: skip
+    "stop": dict,
+    "problem": dict,
+    "scale": float,
+    "prob": float,
+    "titles": list[str],
+    "without": list[str],
+}
 EVERY = 10  # steps between measurements: one costs a gradient and a value, a seventh of the ten steps
 SAVE = 500
 
@@ -69,7 +81,8 @@ class Figure:
 def read(name: str, small: bool = False) -> Figure:
     """A figure by its name; ``small`` is its twin that needs no data files and takes seconds."""
     if name not in NAMES:
-        raise SettingsError(f"figures are {', '.join(NAMES)}, or all of them; found {name!r}")
+        near = did_you_mean(name, NAMES)
+        raise SettingsError(f"figures are {', '.join(NAMES)}, or all of them; found {name!r}{near}")
     text = resources.files("destiny.experiments.paper").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return parse(name, tomllib.loads(text), small)
 
@@ -86,14 +99,16 @@ def parse(name: str, tables: dict[str, Any], small: bool = False) -> Figure:
         check(table, f"{name} [[panel]]", PANEL, required=("name", "title", "cost", "problem", "network"))
         own = shrunk(table, less) if small else table
         inner = {
-            "problem": own["problem"], "network": own["network"], "stop": stop,
+            "problem": own["problem"],
+            "network": own["network"],
+            "stop": stop,
             "algorithm": [
                 method
                 for method in (*tables.get("algorithm", []), *table.get("algorithm", []))
                 if method["label"] not in dropped
             ],
             "run": {"every": EVERY, "checkpoint": SAVE},
-        }  # fmt: skip
+        }
         title = table["title"] if titles is None else titles[place]
         panels.append(Panel(table["name"], title, table["cost"], inner))
     names = [panel.name for panel in panels]

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 from destiny import datasets, engines
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments import file, result_folder
+from destiny.experiments.batch import prepare_all, run_all
 from destiny.experiments.paper import claims, figures
 from destiny.experiments.paper.figures import Figure, Panel
 from destiny.run.history import COLUMNS, UNCOUNTED, History
+from destiny.run.options import SolveOptions
 from destiny.run.result import Result
-from destiny.run.solve import prepare
-from destiny.run.stopping import Progress as Seen
-from destiny.run.stopping import Stop
+from destiny.run.stopping import RunStatus, Stop
 
 
 class Interrupted(Exception):
@@ -36,12 +36,13 @@ class Watch:
 
     bar: Progress
     task: TaskID
+    title: str
     before: float
     cost: float
 
-    def check(self, seen: Seen) -> Stop | None:
+    def check(self, status: RunStatus) -> Stop | None:
         """After each step."""
-        self.bar.update(self.task, completed=self.before + self.cost * seen.round)
+        self.bar.update(self.task, description=self.title, completed=self.before + self.cost * status.round)
         return None
 
 
@@ -60,9 +61,14 @@ def done(folder: Path, panel: Panel) -> bool:
 
 
 def reproduce(
-    names: Sequence[str], out: Path, seeds: int = 3, small: bool = False, data: Path | None = None,
-    progress: bool | None = None, threads: int | None = None,
-) -> dict[str, list[claims.Verdict]]:  # fmt: skip
+    names: Sequence[str],
+    out: Path,
+    seeds: int = 3,
+    small: bool = False,
+    data: Path | None = None,
+    progress: bool | None = None,
+    threads: int | None = None,
+) -> dict[str, list[claims.Verdict]]:
     """Run some figures, or what is missing of them, and judge their claims.
 
     Parameters
@@ -90,8 +96,8 @@ def reproduce(
     """
     if seeds < 1:
         raise SettingsError(f"--seeds must be at least 1; found {seeds}")
-    chosen = [figures.read(name, small) for name in names]
-    units = [(figure, panel, seed) for figure in chosen for seed in range(seeds) for panel in figure.panels]
+    selected = [figures.read(name, small) for name in names]
+    units = [(figure, panel, seed) for figure in selected for seed in range(seeds) for panel in figure.panels]
     engine = engines.local(threads)
     for figure, panel, seed in units:  # refuse now what would be refused in an hour
         result_folder.claim(unit(out, figure, panel, seed), panel.labels, panel.seeded(seed), resume=True)
@@ -100,16 +106,20 @@ def reproduce(
         if name in datasets.locations.FILES:
             datasets.locations.find(name, data)
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.percentage:.0f} %"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, disable=progress is False, transient=True) as bar:
         task = bar.add_task("", total=sum(_cost(panel) * len(panel.labels) for _, panel, _ in todo))
         before = 0.0
         for figure, panel, seed in todo:
             _run(unit(out, figure, panel, seed), figure, panel, seed, data, engine, bar, task, before)
             before += _cost(panel) * len(panel.labels)
-    return {figure.name: conclude(out, figure, seeds) for figure in chosen}
+    return {figure.name: conclude(out, figure, seeds) for figure in selected}
 
 
 def _cost(panel: Panel) -> float:
@@ -118,36 +128,60 @@ def _cost(panel: Panel) -> float:
 
 
 def _run(
-    folder: Path, figure: Figure, panel: Panel, seed: int, data: Path | None, engine: engines.Engine,
-    bar: Progress, task: TaskID, before: float,
-) -> None:  # fmt: skip
+    folder: Path,
+    figure: Figure,
+    panel: Panel,
+    seed: int,
+    data: Path | None,
+    engine: engines.Engine,
+    bar: Progress,
+    task: TaskID,
+    before: float,
+) -> None:
     """All methods of one panel and seed."""
     tables = panel.seeded(seed)
     with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
-        asked = file.make(tables, Path(), f"{figure.name} {panel.name}", data)
+        experiment = file.make(tables, Path(), f"{figure.name} {panel.name}", data)
     result_folder.begin(folder, tables)
     started = datetime.now(UTC)
-    results: dict[str, Result] = {}
     times: dict[str, dict[str, float]] = {}
-    for label, method in asked.algorithms.items():
-        bar.update(task, description=f"{figure.name} {panel.title}, seed {seed}, {label}", completed=before)
-        clock = time.perf_counter()
-        results[label] = result = prepare(
-            asked.problem, asked.network, method, seed=asked.seed, **asked.stop, every=asked.every,
-            checkpoint=folder / label / "checkpoints", checkpoint_every=asked.checkpoint, resume=True,
-            engine=engine, progress=False, label=label,
-            rules=[Watch(bar, task, before, panel.cost)],
-        ).go()  # fmt: skip
+    done = {label: before + k * _cost(panel) for k, label in enumerate(experiment.algorithms)}
+
+    def options(label: str) -> SolveOptions:
+        title = f"{figure.name} {panel.title}, seed {seed}, {label}"
+        return replace(
+            experiment.options,
+            checkpoint=folder / label / "checkpoints",
+            resume=True,
+            engine=engine,
+            progress=False,
+            label=label,
+            rules=[Watch(bar, task, title, done[label], panel.cost)],
+        )
+
+    clock = time.perf_counter()
+
+    def keep(label: str, results: dict[str, Result]) -> None:
+        nonlocal clock
+        result = results[label]
         if result.interrupted is not None:
             raise Interrupted(result.interrupted)
-        spent = time.perf_counter() - clock
+        spent, clock = time.perf_counter() - clock, time.perf_counter()
         times[label] = {"running": result.seconds, "measuring": result.measuring, "all": spent}
         result_folder.write(folder, results)
-        before += _cost(panel)
+
+    batch = prepare_all(experiment.problem, experiment.network, experiment.algorithms, options, skip=False)
+    results = run_all(batch.runs, keep)
     result_folder.describe(
-        folder, asked.problem, asked.network, results, image=asked.image, seed=seed, started=started,
+        folder,
+        experiment.problem,
+        experiment.network,
+        results,
+        image=experiment.image,
+        seed=seed,
+        started=started,
         engine="one process",
-    )  # fmt: skip
+    )
     for label in results:  # they have done their duty
         shutil.rmtree(folder / label / "checkpoints", ignore_errors=True)
     result_folder.write_json(folder / "times.json", times)
