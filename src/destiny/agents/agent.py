@@ -3,75 +3,77 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from destiny.agents import outcome as answer
-from destiny.agents.checkpoints import Kept
-from destiny.agents.engine import AgentTeam, Alone
-from destiny.agents.event_log import Journal
-from destiny.agents.exchange import Exchange
+from destiny.agents.checkpoints import AgentCheckpoints
+from destiny.agents.engine import AgentTeam, SingleAgentEngine
+from destiny.agents.event_log import EventLog
+from destiny.agents.observation import LocalMeasures, View
+from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
-from destiny.agents.settings import Settings
-from destiny.agents.transport.connections import Hub, Limits
-from destiny.agents.transport.event_loop import Stopped, disk_full_is_temporary
+from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.transport.connections import Connections, Limits
+from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
 from destiny.agents.transport.tls import Credentials
-from destiny.engines.hosted import Deaf, HostedAgents
-from destiny.errors import DestinyError
-from destiny.geometry.stiefel import random_point, violation
+from destiny.engines.fixed_point import NARROW
+from destiny.engines.quantisation import message_bytes
+from destiny.engines.totals import message_size
+from destiny.errors import DestinyError, MissingExtraError
+from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
-from destiny.protocols import Array
-from destiny.run.centring import ROUNDS, largest_message
-from destiny.run.driver import Agreement, Moment
-from destiny.run.history import History
+from destiny.run import centring
+from destiny.run.agreement import DecentralisedStop
+from destiny.run.driver import Driver
+from destiny.run.forecast import silent_step
 from destiny.run.interrupt import Interrupt
-from destiny.run.solve import chosen, iterate
-from destiny.run.stopping import Progress, Rounds, Stop
-from destiny.storage import checkpoint as checkpoints
+from destiny.run.moment import Moment
+from destiny.run.solve import iterate, prepared_algorithm
+from destiny.run.stopping import Rounds
+from destiny.storage.checkpoint import Saved, run_arrays
+
+if TYPE_CHECKING:
+    from destiny.agents.privacy.setup import Privacy
 
 logger = logging.getLogger(__name__)
-RATE = 1.0  # seconds over which rates are told
-COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
-LOST = 1e8  # no method comes back from there: H grows like the fifth power of X
 RIDERS = 1  # numbers that ride along in a message: the flooded residual
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
 MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
+MOST_GROUPS = 2 * NARROW + 2  # exponents in a message of centring or of the last averaging
 STARTS = 2  # times an agent's own start that neighbours may take to start
 
 
-@dataclass
-class View:
-    """What can be shown of an agent at any moment."""
+class OutboxStore:
+    """Checkpoints of one agent, with the messages that neighbours may still need (`run.driver.Store`)."""
 
-    settings: Settings
-    hub: Hub
-    journal: Journal
-    phase: str = "waiting for neighbours"
-    step: int = 0
-    round: int = 0
-    residual: float = float("nan")
-    feasibility: float = float("nan")
-    rate: float = 0.0
-    """Rounds a second, lately."""
-    rates: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Bytes a second received from each neighbour, lately."""
-    sample: tuple[float, dict[str, int]] = (0.0, {})
+    def __init__(
+        self, settings: Settings, checkpoints: AgentCheckpoints, outbox: Outbox, connections: Connections
+    ) -> None:
+        self.settings, self.checkpoints, self.outbox = settings, checkpoints, outbox
+        self.connections, self.saved = connections, checkpoints.saved
 
-    def refresh(self) -> None:
-        """Look at the clock again, if the last time is long enough ago to tell a rate."""
-        now, (before, counts) = time.monotonic(), self.sample
-        if now - before < RATE:
-            return
-        sample = {n.name: n.bytes_in for n in self.hub.neighbours} | {"": self.hub.rounds}
-        gone = {name: (value - counts.get(name, value)) / (now - before) for name, value in sample.items()}
-        self.rate, self.rates, self.sample = gone.pop(""), gone, (now, sample)
+    def due(self, step: int, fresh: bool, stop: bool, signal: bool) -> bool:
+        """After every so many steps, at the end, and on a signal."""
+        return fresh and step > 0 and (step % self.settings.checkpoint == 0 or stop or signal)
+
+    def facts(self) -> dict[str, Any]:
+        """The neighbours' degrees, which the weights of the network follow from."""
+        return {"degrees": {n.name: n.degree for n in self.connections.neighbours}}
+
+    def write(self, moment: Moment, saved: Saved) -> None:
+        """Write the agent's state and the messages sent since the last checkpoint."""
+        arrays = run_arrays(saved) | {f"state/{k}": v for k, v in saved.state.items()}
+        self.checkpoints.write(arrays, saved.facts, self.outbox)
+        logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
+        self.connections.mark = self.checkpoints.mark
+        self.connections.startup_grace = 0.0  # all neighbours have been there
 
 
 def run(
@@ -100,14 +102,14 @@ def run(
     with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         agent = Agent(settings, loud)
         try:
-            agent.hub.interrupted = lambda: interrupt.name
-            agent.hub.watchers += [watcher(agent.view) for watcher in watchers]
-            agent.hub.start = STARTS * (age + time.monotonic() - began)
+            agent.connections.pending_signal = lambda: interrupt.name
+            agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
+            agent.connections.startup_grace = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
-            agent.journal.note("end", why=outcome.reason)
+            agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
-            agent.journal.note("end", why=str(error))
+            agent.event_log.record("end", why=str(error))
             raise
         finally:
             agent.close()
@@ -118,174 +120,150 @@ class Agent:
 
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
-        self.algorithm = chosen(settings.algorithm, settings.problem, settings.network)
-        self.agreement = Agreement(
-            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
+        self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
+        self.checkpoints = AgentCheckpoints(
+            settings.out / CHECKPOINTS, self.identity, settings.index, [n.name for n in settings.neighbours]
         )
-        self.rounds = Rounds(settings.rounds)
-        self.kept = Kept(
-            settings.out / "checkpoints", self.identity, settings.index, [n.name for n in settings.neighbours]
-        )
-        self.saved = self.kept.saved
+        self.saved = self.checkpoints.saved
         credentials = Credentials(settings.files, settings.authorities)
         self.outcome = Outcome.read(settings.out, self.identity)
-        self.sent, need = self.kept.sent(finished=self.outcome is not None)
+        self.outbox, need = self.checkpoints.load_outbox(finished=self.outcome is not None)
+        rounds = 0 if self.saved is None else int(self.saved.facts["round"])
+        self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
         neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
         for n in neighbours:
-            n.need = need
+            n.next_in = need
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
         settings.problem.host([settings.index])  # reads and checks the data before anybody is met
-        self.journal = Journal(settings.name, settings.out / "log.jsonl", loud)
-        self.hub = Hub(
-            settings.hello, neighbours, settings.listen, credentials, self.journal, settings.deadline,
-            Limits(8 * self.largest(), settings.agents, settings.rounds + MORE_ROUNDS),
-        )  # fmt: skip
-        self.hub.mark = self.kept.mark
-        self.view = View(settings, self.hub, self.journal)
-        self.history = History(COLUMNS)
-        self.value: Array | None = None
-        self.before, self.cost = 0, 1
+        self.event_log = EventLog(settings.name, settings.out / "log.jsonl", loud)
+        self.event_log.report("messages", settings.name, settings.disclosure)
+        if settings.choice is not None:
+            self.event_log.report("method", settings.name, str(settings.choice))
+        self.connections = Connections(
+            settings.hello,
+            neighbours,
+            settings.listen,
+            credentials,
+            self.event_log,
+            settings.deadline,
+            Limits(
+                largest_message(settings)[1],
+                settings.agents,
+                settings.rounds + MORE_ROUNDS,
+                degree=1 if self.privacy is None else 2,
+            ),
+        )
+        self.connections.mark = self.checkpoints.mark
+        self.view = View(settings, self.connections, self.event_log)
+        self.driver = Driver(
+            self.algorithm,
+            [Rounds(settings.rounds)],
+            DecentralisedStop(
+                self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
+            ),
+            LocalMeasures(self.algorithm, self.view, self.checkpoints.notes),
+            OutboxStore(settings, self.checkpoints, self.outbox, self.connections),
+        )
 
     @property
     def identity(self) -> dict[str, Any]:
         """What must be equal for files to be this run's."""
         return {"agent": self.settings.name, "run": self.settings.run, "settings": self.settings.common}
 
-    def largest(self) -> int:
-        """Numbers in the largest message, found by going through the motions without a neighbour."""
+    @property
+    def engine(self) -> SingleAgentEngine:
+        """Where this agent lives."""
         s = self.settings
-        n, p = s.problem.shape
-        X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
-        # Before the mean is known the data will do as they are: a message has the same size.
-        hosted = (s.problem.problem if isinstance(s.problem, Centred) else s.problem).host([s.index])
-        deaf = Deaf(HostedAgents([s.index], hosted, s.network, None))  # type: ignore[arg-type]
-        with np.errstate(all="ignore"):
-            self.algorithm.step(self.algorithm.init(X[None], deaf), deaf)
-        first = largest_message(s.problem) if isinstance(s.problem, Centred) else 0
-        return max(deaf.largest, n * p + SCALARS, first) + RIDERS
+        return SingleAgentEngine(self.connections, s.index, self.outbox, self.privacy, s.messages.few_bits)
 
     def go(self) -> Outcome:
-        """From the first step, or where the last process came to."""
+        """Run from the start or the last checkpoint to the answer."""
         if self.outcome is not None:
-            return self.outcome if self.outcome.closed else self.leave(self.outcome)
+            return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         s = self.settings
         moments = iterate(
-            s.problem, s.network, self.algorithm, start=s.start, seed=s.seed, resume=self.saved,
-            engine=Alone(self.hub, s.index, self.sent),
-        )  # fmt: skip
+            s.problem,
+            s.network,
+            self.algorithm,
+            start=s.start,
+            seed=s.seed,
+            resume=self.saved,
+            engine=self.engine,
+            messages=s.messages,
+        )
         for moment in moments:
             self.view.phase = "running"
-            stop = self.look(moment)
+            stop = self.driver.after_step(moment, self.connections.pending_signal)
             if stop is not None:
                 break
+        assert stop is not None
+        if stop.signal is not None:
+            raise StoppedBySignal(stop.signal, f"after step {moment.step}")
         self.view.phase = "averaging"
         team = moment.team
         assert isinstance(team, AgentTeam)
-        assert stop is not None
         problem = s.problem if moment.centring is None else moment.centring.problem
         outcome = answer.find(
             team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds, s.tolerance
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
-        self.kept.write_last(self.sent, team.traffic.rounds)
+        if s.choice is not None:
+            outcome = replace(outcome, choice=str(s.choice))
+        self.checkpoints.write_outbox(self.outbox, team.traffic.rounds)
         outcome.write(s.out, self.identity)
-        return self.leave(outcome)
+        return self.serve_until_neighbours_done(outcome)
 
-    def look(self, moment: Moment) -> Stop | None:
-        """After a step: show, decide, save."""
-        if self.value is None:
-            self.begin(moment)
-        fresh = self.saved is None or moment.step > self.saved.facts["step"]
-        if fresh and moment.step > 0:
-            self.cost = moment.round - self.before
-        self.before = moment.round
-        if moment.step % self.settings.every == 0 and fresh:
-            self.measure(moment)
-        stop = self.agreement.check(moment, self.cost) or self.rounds.check(
-            Progress(moment.step, moment.round, moment.seconds, self.cost, None)
-        )
-        due = moment.step % self.settings.checkpoint == 0 or stop is not None
-        name = self.hub.interrupted()
-        if fresh and moment.step > 0 and (due or name is not None):
-            self.save(moment)
-        if name is not None and stop is None:
-            raise Stopped(name, f"after step {moment.step}")
-        return stop
-
-    def begin(self, moment: Moment) -> None:
-        """Whether the data are those of the checkpoint."""
-        s = self.settings
-        n, p = s.problem.shape
-        X = random_point(n, p, s.seed) if s.start is None else s.start
-        assert isinstance(moment.team, AgentTeam)
-        self.value = moment.team.agents.value(np.broadcast_to(X, (1, n, p)) if X.ndim == 2 else X[[s.index]])
-        self.view.step, self.view.round = moment.step, moment.round
-        if self.saved is None:
-            return
-        if not np.allclose(self.value, self.saved.values, rtol=1e-10, atol=0.0):
-            raise self.saved.refuse("belongs to other data: the objective at the start differs")
-        self.history = History.from_array(self.saved.arrays["history"], COLUMNS)
-        facts = self.saved.facts
-        self.agreement.asked, self.agreement.agreed = facts["asked"], facts["agreed"]
-        self.cost = facts["cost"]
-        self.journal.note("resumed", step=moment.step, round=moment.round, notes=self.kept.notes)
-
-    def measure(self, moment: Moment) -> None:
-        """What an agent can tell of itself."""
-        (state,) = moment.parts
-        view = self.view
-        view.step, view.round, view.feasibility = moment.step, moment.round, float(violation(state.X)[0])
-        residual = getattr(self.algorithm, "residual", None)
-        view.residual = view.feasibility if residual is None else float(residual(state)[0])
-        self.history.add(
-            step=moment.step, round=moment.round, seconds=moment.seconds, residual=view.residual,
-            feasibility=view.feasibility,
-        )  # fmt: skip
-        if not view.feasibility <= LOST:
-            exchange = self.hub.post
-            assert isinstance(exchange, Exchange)
-            exchange.give_up(f"diverged: ||X^T X - I|| was {view.feasibility:.1e} after step {moment.step}")
-
-    def save(self, moment: Moment) -> None:
-        """A checkpoint of this moment."""
-        assert self.value is not None
-        arrays = {"array/history": self.history.as_array(), "array/values": self.value}
-        if self.agreement.asked is not None:
-            arrays["array/flood"] = moment.team.flood
-        state = checkpoints.flatten(moment.parts[0])
-        facts = {
-            "step": moment.step, **moment.traffic.facts(), "seconds": moment.seconds,
-            "asked": self.agreement.asked, "agreed": self.agreement.agreed, "cost": self.cost,
-            "degrees": {n.name: n.degree for n in self.hub.neighbours},
-        }  # fmt: skip
-        if moment.centring is not None:
-            state |= moment.centring.arrays([self.settings.index])
-            facts[ROUNDS] = moment.centring.rounds
-        arrays |= {f"state/{k}": v for k, v in state.items()}
-        self.kept.write(arrays, facts, self.sent)
-        logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
-        self.hub.mark = self.kept.mark
-        self.hub.start = 0.0  # all neighbours have been there
-
-    def leave(self, outcome: Outcome) -> Outcome:
-        """Stay until all neighbours have their answers, as they may still need our messages."""
+    def serve_until_neighbours_done(self, outcome: Outcome) -> Outcome:
+        """Answer requests until all neighbours have their answers, as they may need messages again."""
         self.view.phase = "done, waiting for neighbours"
-        hub = self.hub
-        hub.finished = True
-        if not hasattr(hub, "post"):
-            hub.open(Exchange(hub, self.settings.network, self.settings.index, self.sent))
-        for n in hub.neighbours:
-            hub.pump(n)
-        if not hub.wait(lambda: all(n.done for n in hub.neighbours), patient=True):
-            late = ", ".join(n.name for n in hub.neighbours if not n.done)
-            self.journal.tell("left", late, f"has its answer and left before {late} had one")
+        connections = self.connections
+        if not connections.is_open:
+            self.engine.serve(self.settings.network)
+        connections.finish()
+        if not connections.wait(lambda: all(n.done for n in connections.neighbours), patient=True):
+            late = ", ".join(n.name for n in connections.neighbours if not n.done)
+            self.event_log.report("left", late, f"has its answer and left before {late} had one")
             return outcome
         closed = replace(outcome, closed=True)
         closed.write(self.settings.out, self.identity)
         return closed
 
     def close(self) -> None:
-        """Let go of connections and files."""
-        self.hub.close()
-        self.journal.close()
+        """Close connections and files."""
+        self.connections.close()
+        self.event_log.close()
+        if self.privacy is not None:
+            self.privacy.close()
+
+
+def largest_message(settings: Settings) -> tuple[int, int]:
+    """Numbers and bytes of the largest message of an agent, counted in a step that is sent to nobody."""
+    s = settings
+    n, p = s.problem.shape
+    X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
+    algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
+    silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
+    first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
+    averages = max(n * p + SCALARS, first)
+    if s.messages.private:
+        overhead = 1 + max(silent.groups, MOST_GROUPS)
+        numbers = max(silent.largest, message_size(averages, private=True)) + RIDERS + overhead
+        return numbers, 8 * numbers
+    last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
+    numbers = max(silent.largest, averages) + RIDERS
+    return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
+
+
+def open_privacy(settings: Settings, folder: Path, rounds: int = 0) -> Privacy | None:
+    """Keys and log of private sums, None where messages are plain; ``rounds`` were made before."""
+    if not settings.messages.private:
+        return None
+    try:
+        from destiny.agents.privacy.setup import Privacy
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            "private sums need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
+            "into [messages] of every agent's file"
+        ) from error
+    return Privacy.open(settings, folder, rounds)

@@ -1,4 +1,4 @@
-"""A certificate authority for trying things out and for tests; real ones are run with more care."""
+"""A certificate authority for trials and tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-DAYS = 30  # enough to try; a test authority should not live on
+DAYS = 30  # a test authority should not be used for longer
 
 
 def _library() -> Any:
@@ -40,7 +40,7 @@ class Authority:
 
     @classmethod
     def new(cls, name: str = "DESTINY test authority", days: float = DAYS) -> Authority:
-        """Sign itself."""
+        """A new authority, with a self-signed certificate."""
         x509, _, _, ec = _library()
         key = ec.generate_private_key(ec.SECP256R1())
         own = _builder(_named(name), key, _named(name), days)
@@ -50,38 +50,38 @@ class Authority:
         return cls(key, _signed(own, key))
 
     def issue(self, name: str, hosts: Sequence[str], days: float = DAYS) -> tuple[bytes, bytes]:
-        """Certificate and key of an agent that is reached at some hosts; PEM. Negative days have passed."""
+        """Certificate and key (PEM) of an agent at some hosts. With negative ``days`` it has expired."""
         x509, _, serialization, ec = _library()
         key = ec.generate_private_key(ec.SECP256R1())
         known = x509.SubjectAlternativeName([_dns_name(name), *(_host(host) for host in hosts)])
-        made = _builder(_named(name), key, self.certificate.subject, days)
-        made = made.add_extension(known, critical=False)
-        made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        made = made.add_extension(_usage(digital_signature=True), critical=True)
-        made = made.add_extension(
+        builder = _builder(_named(name), key, self.certificate.subject, days)
+        builder = builder.add_extension(known, critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_usage(digital_signature=True), critical=True)
+        builder = builder.add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
         )
         encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
         private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
-        return _signed(made, self.key).public_bytes(encoding), private
+        return _signed(builder, self.key).public_bytes(encoding), private
 
     @property
     def pem(self) -> bytes:
-        """What everybody has to believe."""
+        """The certificate of the authority."""
         _, _, serialization, _ = _library()
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def revoked(self, certificates: Sequence[bytes]) -> bytes:
-        """A revocation list, PEM."""
+        """A revocation list (PEM)."""
         x509, hashes, serialization, _ = _library()
         now = datetime.now(UTC)
-        made = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
-        made = made.last_update(now - timedelta(hours=1)).next_update(now + timedelta(days=DAYS))
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
+        builder = builder.last_update(now - timedelta(hours=1)).next_update(now + timedelta(days=DAYS))
         for pem in certificates:
             serial = x509.load_pem_x509_certificate(pem).serial_number
             entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
-            made = made.add_revoked_certificate(entry.build())
-        signed = made.sign(self.key, hashes.SHA256())
+            builder = builder.add_revoked_certificate(entry.build())
+        signed = builder.sign(self.key, hashes.SHA256())
         return bytes(signed.public_bytes(serialization.Encoding.PEM))
 
 
@@ -109,22 +109,29 @@ def _dns_name(text: str) -> Any:
         ) from error
 
 
-def _usage(**wanted: bool) -> Any:
+def _usage(**flags: bool) -> Any:
     x509 = _library()[0]
     names = (
-        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
-        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-    )  # fmt: skip
-    return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    )
+    return x509.KeyUsage(**{name: flags.get(name, False) for name in names})
 
 
 def _builder(subject: Any, key: Any, issuer: Any, days: float) -> Any:
     x509 = _library()[0]
     now = datetime.now(UTC)
-    made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
-    made = made.public_key(key.public_key()).serial_number(x509.random_serial_number())
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+    builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
     start = now - timedelta(days=max(1.0, 1 - days))  # clocks differ, and what has expired began before
-    return made.not_valid_before(start).not_valid_after(now + timedelta(days=days))
+    return builder.not_valid_before(start).not_valid_after(now + timedelta(days=days))
 
 
 def _signed(builder: Any, key: Any) -> Any:
@@ -139,7 +146,7 @@ def check_absent(path: Path) -> None:
 
 
 def write(path: Path, content: bytes, secret: bool = False) -> None:
-    """A file that is never, not for a moment, readable by others if it is secret; refuses to overwrite."""
+    """Write a new file; a secret one is created readable by its owner alone. Refuses to overwrite."""
     check_absent(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

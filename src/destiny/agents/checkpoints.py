@@ -1,4 +1,4 @@
-"""What an agent keeps on disk: two checkpoints, and the messages that somebody may still ask for."""
+"""An agent's files for resuming: two checkpoints, and the messages that neighbours may need again."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from destiny.agents.outbox import Sent
+from destiny.agents.outbox import Outbox
 from destiny.engines.same_settings import difference
 from destiny.errors import CheckpointError, SettingsError
 from destiny.protocols import Array
 from destiny.storage import checkpoint as checkpoints
 from destiny.storage import npz
 
-PRIVATE = 0o600  # iterates and messages in clear are the owner's
+PRIVATE = 0o600  # iterates and messages are in clear
 
 
-class Kept:
+class AgentCheckpoints:
     """The checkpoints of one agent of one run.
 
     Parameters
     ----------
     folder : Path
-        Made if need be; refused in words if it cannot be used.
+        Created if it does not exist; `SettingsError` if it cannot be used.
     identity : dict
-        What must be equal for a checkpoint to be this run's.
+        Facts that identify the run; a checkpoint with others is refused.
     index : int
         The agent.
     neighbours : collection of str
@@ -37,17 +37,17 @@ class Kept:
     Attributes
     ----------
     saved : Saved or None
-        The newest checkpoint that can be read, with the messages sent before it; without them the one before
-        is better, as the agent then sends those messages again.
+        The newest checkpoint that can be read and whose messages can; else the one before, from which the
+        agent computes those messages again.
     notes : list of str
-        A sentence about each file passed over.
+        A sentence about each file that was not used.
     """
 
     def __init__(
         self, folder: Path, identity: dict[str, Any], index: int, neighbours: Collection[str]
     ) -> None:
         self.folder, self.identity, self.index = folder, identity, index
-        _claim(folder)
+        _create(folder)
         self.saved, self.notes = _newest(folder)
         if self.saved is not None:
             self.saved = replace(self._checked(self.saved, neighbours), ids=np.array([index]))
@@ -55,8 +55,8 @@ class Kept:
 
     def _checked(self, saved: checkpoints.Saved, neighbours: Collection[str]) -> checkpoints.Saved:
         for name, mine in self.identity.items():
-            if (found := difference({name: mine}, {name: saved.facts.get(name)})) is not None:
-                key, here, there = found
+            if (other := difference({name: mine}, {name: saved.facts.get(name)})) is not None:
+                key, here, there = other
                 raise saved.refuse(
                     f"belongs to another run: its {key} is {there}, this file's is {here}; "
                     "choose another folder for out"
@@ -67,61 +67,63 @@ class Kept:
 
     @property
     def mark(self) -> int:
-        """The round of the older of the two checkpoints: the newer may turn out damaged."""
+        """The round of the older checkpoint, or 0: the newer one may turn out to be damaged."""
         return self.rounds[0] if len(self.rounds) >= checkpoints.KEPT else 0
 
-    def sent(self, finished: bool) -> tuple[Sent, int]:
-        """The messages on disk, and the first round this agent lacks from its neighbours."""
+    def load_outbox(self, finished: bool) -> tuple[Outbox, int]:
+        """The messages on disk, and the first round this agent needs from its neighbours."""
         round = 0 if self.saved is None else int(self.saved.facts["round"])
-        if finished:  # nothing more is needed, but others may need all that was sent
+        if finished:  # neighbours may still need all that was sent
             ends = [npz.read(path, ("end",), ())[1]["end"] for path in self.folder.glob("sent-*.npz")]
             round = max(ends, default=round)
-        return Sent.load(self.folder, round, self.notes), round
+        return Outbox.load(self.folder, round, self.notes), round
 
-    def write(self, arrays: dict[str, Array], facts: dict[str, Any], sent: Sent) -> None:
-        """State, and the messages sent since the last checkpoint; both are there, or neither counts."""
+    def write(self, arrays: dict[str, Array], facts: dict[str, Any], outbox: Outbox) -> None:
+        """Write the state and the messages since the last checkpoint, both or none."""
         step, round = facts["step"], facts["round"]
-        path = checkpoints.place(self.folder, step).with_suffix(".npz")
-        npz.write({**sent.file(self.folder, round), path: (arrays, {**facts, **self.identity})}, PRIVATE)
-        sent.saved(self.folder, round)
-        checkpoints.prune(self.folder, checkpoints.kept(self.folder, step))
+        path = checkpoints.checkpoint_path(self.folder, step).with_suffix(".npz")
+        npz.write(
+            {**outbox.unsaved_file(self.folder, round), path: (arrays, {**facts, **self.identity})}, PRIVATE
+        )
+        outbox.mark_saved(self.folder, round)
+        checkpoints.prune(self.folder, checkpoints.names_to_keep(self.folder, step))
         self.rounds = [*self.rounds, round][-checkpoints.KEPT :]
 
-    def write_last(self, sent: Sent, round: int) -> None:
-        """The messages of the averaging, before anybody is told that this agent is done."""
-        npz.write(sent.file(self.folder, round), PRIVATE)
+    def write_outbox(self, outbox: Outbox, round: int) -> None:
+        """Write the messages of the final averaging, before this agent sends BYE."""
+        npz.write(outbox.unsaved_file(self.folder, round), PRIVATE)
 
 
-def _claim(folder: Path) -> None:
+def _create(folder: Path) -> None:
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # out: iterates in clear are the owner's
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # out: iterates are in clear
         folder.mkdir(mode=0o700, exist_ok=True)
-        aside = folder / ".try"
-        aside.touch()
-        aside.unlink()
+        probe = folder / ".try"
+        probe.touch()
+        probe.unlink()
     except OSError as error:
         raise SettingsError(f"[agent] out {folder.parent} cannot be used: {error.strerror}") from error
 
 
 def _newest(folder: Path) -> tuple[checkpoints.Saved | None, list[str]]:
     saved, notes = checkpoints.newest(folder)
-    if saved is None or Sent.reaches(folder, int(saved.facts["round"])):
+    if saved is None or Outbox.is_saved_to(folder, int(saved.facts["round"])):
         return saved, notes
-    for path in checkpoints.found(folder):
-        if path.stem < checkpoints.place(folder, saved.facts["step"]).name:
+    for path in checkpoints.list_checkpoints(folder):
+        if path.stem < checkpoints.checkpoint_path(folder, saved.facts["step"]).name:
             with contextlib.suppress(CheckpointError):
-                before = checkpoints.load(path)
+                previous = checkpoints.load(path)
                 notes.append(f"{saved.path} is passed over: the messages sent before it are damaged or lost")
-                return before, notes
+                return previous, notes
     return saved, notes  # most likely nobody needs those messages
 
 
 def _rounds(folder: Path, saved: checkpoints.Saved | None) -> list[int]:
-    """Of the checkpoint in use and those before it: newer ones will be written again."""
-    found: list[int] = []
-    for path in checkpoints.found(folder):
+    """Rounds of the checkpoint in use and those before it, oldest first: newer ones will be replaced."""
+    rounds: list[int] = []
+    for path in checkpoints.list_checkpoints(folder):
         with contextlib.suppress(CheckpointError):
             round = int(npz.read(path, checkpoints.FACTS, ())[1]["round"])
             if saved is not None and round <= saved.facts["round"]:
-                found.insert(0, round)
-    return found
+                rounds.insert(0, round)
+    return rounds

@@ -2,126 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from destiny.agents.exchange import Exchange
-from destiny.agents.outbox import Sent
-from destiny.agents.transport.connections import Hub
+from destiny.agents.outbox import Outbox
+from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent
-from destiny.engines.hosted import HostedAgents, Traffic
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.errors import DestinyError, SettingsError
 from destiny.networks.local_view import Neighbourhood
-from destiny.protocols import Array, Problem, Topology
+from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage.checkpoint import Saved
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    from destiny.agents.privacy.setup import Privacy
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleAgentEngine:
     """Engine of a process that hosts one agent (`destiny.engines.hosted.Engine`)."""
 
-    hub: Hub
+    connections: Connections
     index: int
-    sent: Sent
+    outbox: Outbox
+    privacy: Privacy | None = None
+    """Keys and log, where sums are private."""
+    few_bits: bool = False
+    """Whether messages hold integers."""
     leader = True
 
-    def same(self, facts: Mapping[str, Any]) -> None:
+    def require_same(self, facts: Mapping[str, Any]) -> None:
         """HELLO has compared the settings."""
 
-    def connect(self, problem: Problem, network: Topology) -> AgentTeam:
+    def connect(self, problem: Problem, network: TopologyBase) -> AgentTeam:
         """Meet all neighbours."""
-        exchange = Exchange(self.hub, network, self.index, self.sent)
-        self.hub.open(exchange)
+        exchange = self.open(network)
         try:
-            self.hub.meet()
+            self.connections.meet()
         except Absent:
             raise self.nobody() from None
+        self._learn(network)
+        agents = OneAgent([self.index], problem.host([self.index]), network, exchange)
+        agents.masked = exchange.masked
+        exchange.begin()
+        return AgentTeam(agents)
+
+    def open(self, network: TopologyBase) -> Exchange:
+        """Listen and call; nobody was met yet."""
+        exchange = self._exchange(network)
+        self.connections.open(exchange)
+        return exchange
+
+    def serve(self, network: TopologyBase) -> None:
+        """Listen and call, to repeat what was sent: this agent has its answer."""
+        exchange = self.open(network)
+        self._learn(network)
+        exchange.begin()
+
+    def _learn(self, network: TopologyBase) -> None:
         if isinstance(network, Neighbourhood):
-            network.learn({n.index: n.degree or 0 for n in self.hub.neighbours})
-        return AgentTeam(HostedAgents([self.index], problem.host([self.index]), network, exchange))
+            network.learn({n.index: n.degree or 0 for n in self.connections.neighbours})
+
+    def _exchange(self, network: TopologyBase) -> Exchange:
+        parts = self.connections, network, self.index, self.outbox
+        return Exchange(*parts, self.few_bits) if self.privacy is None else self.privacy.exchange(*parts)
 
     def nobody(self) -> DestinyError:
-        """Who has not come, and why."""
-        late = [n for n in self.hub.neighbours if not (n.degree or n.degree_in_hello)]
-        told = " and ".join(f"{n.name} {n.trouble}" for n in late)
-        text = f"not all neighbours have come within {self.hub.patience:g} s: {told}"
-        return SettingsError(text) if all(n.wrong for n in late) else Absent(text)
+        """The error to raise: which neighbours are missing, and why."""
+        late = [n for n in self.connections.neighbours if not (n.degree or n.degree_in_hello)]
+        reasons = " and ".join(f"{n.name} {n.trouble}" for n in late)
+        text = f"not all neighbours have come within {self.connections.wait_limit:g} s: {reasons}"
+        return SettingsError(text) if late and all(n.disagrees for n in late) else Absent(text)
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
-        """An agent finds its own checkpoints before it meets anybody."""
+        """Not used: an agent reads its own checkpoints before it connects."""
         raise NotImplementedError
 
 
-class AgentTeam:
+class OneAgent(HostedAgents):
+    """An agent that counts what it sends itself, whether or not it knows the whole network."""
+
+    def count_links(self, W: csr_array[Any, Any]) -> int:
+        """Links to its neighbours."""
+        (agent,) = self.ids
+        mine = slice(W.indptr[agent], W.indptr[agent + 1])
+        return int(np.count_nonzero(W.data[mine][W.indices[mine] != agent]))
+
+
+class AgentTeam(SingleWorkerTeam):
     """The one agent of this process (`destiny.engines.hosted.Team`)."""
 
     leader = True
-
-    def __init__(self, agents: HostedAgents) -> None:
-        self.agents = agents
-
-    @property
-    def hosts(self) -> list[NDArray[np.intp]]:
-        """The agent."""
-        return [self.agents.ids]
-
-    @property
-    def traffic(self) -> Traffic:
-        """What the run has cost this agent so far."""
-        return self.agents.traffic
-
-    def rewind(self, traffic: Traffic) -> None:
-        """Count on from ``traffic``."""
-        self.agents.traffic = replace(traffic)
-
-    def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
-        """Run the task for the agent."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return [task(parts[0], self.agents)]
-
-    def split(self, stack: Array) -> list[Array]:
-        """The agent's row of an array of all agents; an array of one row is its own."""
-        return [np.ascontiguousarray(stack if len(stack) == 1 else stack[self.agents.ids])]
 
     def join(self, parts: Sequence[Any]) -> Any:
         """The agent's own state: nobody has more."""
         return parts[0]
 
-    own = collect = join
+    collect = join
 
-    def set_flood(self, parts: Sequence[Array] | None) -> None:
-        """Start a new max-consensus among the agents, or end it with None."""
-        self.agents.flood = None if parts is None else parts[0]
-
-    @property
-    def flood(self) -> Array:
-        """What this agent has heard as the largest value so far."""
-        assert self.agents.flood is not None
-        return self.agents.flood
-
-    def told(self, value: Any) -> Any:
-        """Every agent speaks for itself."""
+    def broadcast(self, value: Any) -> Any:
         return value
 
-    def noticed(self, signal: str | None) -> str | None:
-        """A signal is for this agent alone."""
+    def any_signal(self, signal: str | None) -> str | None:
         return signal
 
-    def same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
+    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
         """HELLO has compared the settings."""
         return start
 
     def _nobody_can(self, *_: Any) -> NoReturn:
         raise DestinyError("an agent does not see the whole network: average over its neighbours instead")
 
-    gather = mean = values = gradient = value = save = _nobody_can
+    gather = mean = values = gradient = mass = value = save = _nobody_can
 
     def close(self) -> None:
-        """The hub is closed by whoever opened it."""
+        """The connections is closed by whoever opened it."""

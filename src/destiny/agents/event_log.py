@@ -1,4 +1,4 @@
-"""What happened, one JSON object a line; never what was sent."""
+"""The event log of an agent: one JSON object a line, never a number of a message."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from destiny.agents.transport.messages import sanitise
 
 logger = logging.getLogger(__name__)
 MINUTE = 60.0
-TROUBLES = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped", "certificates")
-MOST = 100  # lines a minute on strangers, of each event: somebody who knocks all day does not fill the disk
-MOST_EACH = 20  # lines a minute on one neighbour, of each event
-LINE = 1000  # letters of a sentence
+WARNINGS = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped", "certificates")
+MAX_STRANGER_LINES = 100  # a minute about strangers, for each event: they must not fill the disk
+MAX_NEIGHBOUR_LINES = 20  # a minute about one neighbour, for each event
+MAX_SENTENCE = 1000  # characters
 
 
-class Journal:
+class EventLog:
     """Writes events to a file, and those a person should see to standard error too.
 
-    Nothing that fails here ends a run: a log that cannot be written is given up.
+    A failure here never ends a run: a log that cannot be written is closed.
 
     Parameters
     ----------
     agent : str
-        Who writes.
+        Name of the agent.
     path : Path, optional
-        The file, lines are appended; None keeps them in memory only.
+        Lines are appended to it; None keeps the latest events in memory only.
     loud : bool
-        Whether to say things on standard error.
+        Whether to print reports on standard error.
     """
 
     def __init__(self, agent: str, path: Path | None = None, loud: bool = True) -> None:
@@ -45,94 +45,98 @@ class Journal:
         self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbour; "" for strangers
         self.recent: list[dict[str, Any]] = []
 
-    def tell(self, event: str, peer: str, sentence: str, **facts: Any) -> None:
-        """An event a person should know of."""
-        self.note(event, peer=peer, why=sentence, **facts)
-        self.say(sentence)
+    def report(self, event: str, peer: str, sentence: str, **facts: Any) -> None:
+        """Record an event, and print its sentence."""
+        self.record(event, peer=peer, why=sentence, **facts)
+        self.print(sentence)
 
-    def say(self, sentence: str, always: bool = False) -> None:
-        """A line on standard error, if anybody wants it and it can still be written to."""
+    def print(self, sentence: str, always: bool = False) -> None:
+        """Print a line on standard error, unless that failed before."""
         if self.loud or always:
             try:
-                print(f"destiny: {self.agent}: {sanitise(sentence, LINE)}", file=sys.stderr, flush=True)
+                print(
+                    f"destiny: {self.agent}: {sanitise(sentence, MAX_SENTENCE)}", file=sys.stderr, flush=True
+                )
             except (OSError, ValueError):
                 self.loud = False
 
-    def stranger(self, peer: str, sentence: str, address: str) -> None:
-        """Somebody who is no neighbour was refused; told if there was not too much of that lately."""
-        if self.room("refused"):
-            self.tell("refused", peer, sentence, address=address)
+    def report_stranger(self, peer: str, sentence: str, address: str) -> None:
+        """Report that a stranger was refused, within the limit of lines a minute."""
+        if self.admits("refused"):
+            self.report("refused", peer, sentence, address=address)
 
-    def neighbour(self, event: str, name: str, sentence: str, **facts: Any) -> None:
-        """Something about a neighbour that a person should know of, unless it happens all the time."""
-        if self.room(event, name):
-            self.tell(event, name, sentence, **facts)
+    def report_neighbour(self, event: str, name: str, sentence: str, **facts: Any) -> None:
+        """Report an event with a neighbour, within the limit of lines a minute."""
+        if self.admits(event, name):
+            self.report(event, name, sentence, **facts)
 
-    def neighbour_note(self, event: str, name: str, **facts: Any) -> None:
-        """Something about a neighbour for the file, unless it happens all the time."""
-        if self.room(event, name):
-            self.note(event, peer=name, **facts)
+    def record_neighbour(self, event: str, name: str, **facts: Any) -> None:
+        """Record an event with a neighbour, within the limit of lines a minute."""
+        if self.admits(event, name):
+            self.record(event, peer=name, **facts)
 
-    def mishap(self, event: str, why: str) -> None:
-        """Something that callers may have brought about, as often as they like."""
-        if self.room(event):
-            self.note(event, why=why)
+    def record_error(self, event: str, why: str) -> None:
+        """Record an error that strangers can cause, within the limit of lines a minute."""
+        if self.admits(event):
+            self.record(event, why=why)
 
-    def room(self, event: str, neighbour: str = "") -> bool:
-        """Whether there is room for one more line on an event with a neighbour, or with strangers."""
-        self.count()
+    def admits(self, event: str, neighbour: str = "") -> bool:
+        """Count one more line on an event; whether it is within the limit of this minute."""
+        self.flush_counts()
         self.lines[event, neighbour] += 1
-        return self.lines[event, neighbour] <= _most(neighbour)
+        return self.lines[event, neighbour] <= _limit(neighbour)
 
-    def count(self, last: bool = False) -> None:
-        """Once a minute is over, or in the end: say how many lines are missing."""
+    def flush_counts(self, last: bool = False) -> None:
+        """After each minute, and at the end (``last``): report how many lines were dropped."""
         if not last and time.monotonic() - self.since <= MINUTE:
             return
         lines, self.lines, self.since = self.lines, Counter(), time.monotonic()
         for (event, neighbour), number in lines.items():
-            dropped = number - _most(neighbour)
+            dropped = number - _limit(neighbour)
             if dropped > 0:
                 self.report_dropped(event, neighbour, dropped)
 
     def report_dropped(self, event: str, neighbour: str, dropped: int) -> None:
-        """How many lines of an event were not written."""
+        """Report how many lines of an event were dropped."""
         what = "refusals" if event == "refused" else f"lines of the kind {event!r}"
         sentence = f"{dropped} more {what} of {neighbour or 'strangers'} in the last minute"
-        self.note("dropped", dropped=dropped, why=sentence, **({"peer": neighbour} if neighbour else {}))
-        self.say(sentence)
+        self.record("dropped", dropped=dropped, why=sentence, **({"peer": neighbour} if neighbour else {}))
+        self.print(sentence)
 
-    def note(self, event: str, **facts: Any) -> None:
-        """An event for the file."""
-        self.count()
+    def record(self, event: str, **facts: Any) -> None:
+        """Write an event to the file, and to the logger of this module."""
+        self.flush_counts()
         entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "agent": self.agent}
-        safe = {k: sanitise(fact, LINE) if isinstance(fact, str) else fact for k, fact in facts.items()}
+        safe = {
+            k: sanitise(fact, MAX_SENTENCE) if isinstance(fact, str) else fact for k, fact in facts.items()
+        }
         entry |= {"event": event, **safe}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
-        level = logging.WARNING if event in TROUBLES else logging.INFO
+        level = logging.WARNING if event in WARNINGS else logging.INFO
         logger.log(level, "%s: %s", self.agent, json.dumps({"event": event, **safe}))
         if self.file is not None:
             try:
                 self.file.write(json.dumps(entry).encode() + b"\n")
-            except OSError as error:  # a run does not end for want of a log
+            except OSError as error:  # the run goes on without a log
                 self.file.close()
                 self.file = None
-                self.say(f"no more log: {error.strerror}", always=True)
+                self.print(f"no more log: {error.strerror}", always=True)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self.count(last=True)
+        """Report dropped lines and close the file."""
+        self.flush_counts(last=True)
         if self.file is not None:
             self.file.close()
             self.file = None
 
 
 def _open(path: Path) -> FileIO:
-    """Append to a file that its owner alone may read."""
+    """Open for appending, readable by the owner alone."""
     file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
     if path.is_file():  # one of an earlier version may have had another mode
         path.chmod(0o600)
     return file
 
 
-def _most(neighbour: str) -> int:
-    return MOST_EACH if neighbour else MOST
+def _limit(neighbour: str) -> int:
+    return MAX_NEIGHBOUR_LINES if neighbour else MAX_STRANGER_LINES

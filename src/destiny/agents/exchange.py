@@ -1,4 +1,4 @@
-"""A round's messages between an agent and its neighbours (`destiny.engines.hosted.Exchange`)."""
+"""The rounds of an agent (`destiny.engines.hosted.Exchange`): one message to and from each neighbour."""
 
 from __future__ import annotations
 
@@ -8,167 +8,230 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from destiny.agents.outbox import Sent
-from destiny.agents.transport.connections import Hub
-from destiny.agents.transport.event_loop import Absent, Ended
-from destiny.agents.transport.messages import HEADER, Refused, finite
-from destiny.agents.transport.neighbour import Neighbour
-from destiny.engines.hosted import rows_of
+from destiny.agents.outbox import Outbox
+from destiny.agents.transport.connections import Connections
+from destiny.agents.transport.event_loop import Absent, RunEnded
+from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal, is_finite
+from destiny.agents.transport.neighbour import Message, Neighbour
+from destiny.engines.hosted import SumExchange, rows_of
 from destiny.errors import DestinyError, SettingsError
-from destiny.protocols import Array, Topology
+from destiny.protocols import Array, TopologyBase
 
-FURTHEST = 100_000  # rounds ahead to look for one in which a link is up again
-KEPT = 16  # rounds whose links are remembered: as far as neighbours are apart
+MAX_LOOKAHEAD = 100_000  # rounds to search for one in which a link is up again
+CACHED_ROUNDS = 16  # rounds whose links are cached: more than neighbours are apart
 
 
 class Exchange:
-    """One message per neighbour and round, the same to all; sent again to whoever asks.
+    """Sends this agent's message of a round to its neighbours and waits for theirs.
+
+    It is also the `RoundStore` of the connections: it knows which round each neighbour needs next, and keeps
+    what was sent for neighbours that ask again.
 
     Parameters
     ----------
-    hub : Hub
+    connections : Connections
     network : Topology
-        The agent's own row of the weights is all that is looked at.
+        Only this agent's row of the weights is used.
     index : int
         This agent.
-    sent : Sent
-        What it sent before it was restarted.
+    outbox : Outbox
+        The messages it sent before it was restarted.
+    few_bits : bool
+        Whether messages hold integers before the numbers (`destiny.engines.quantisation`).
     """
 
-    def __init__(self, hub: Hub, network: Topology, index: int, sent: Sent) -> None:
-        self.hub, self.network, self.sent = hub, network, sent
+    def __init__(
+        self,
+        connections: Connections,
+        network: TopologyBase,
+        index: int,
+        outbox: Outbox,
+        few_bits: bool = False,
+    ) -> None:
+        self.connections, self.network, self.outbox = connections, network, outbox
+        self.few_bits = few_bits
+        self.words = 0  # of integers in the messages of this round
         self.ids = np.array([index], dtype=np.intp)
-        self.round = sent.end
-        self.changes = not hasattr(network, "diameter")
-        self.links: dict[int, frozenset[int]] = {}
+        self.round = outbox.end
+        self.changes = network.changes
+        self.neighbours_by_round: dict[int, frozenset[int]] = {}
         self.buffer: Array = np.empty((0, 0))
 
-    # What the algorithm asks for
+    @property
+    def masked(self) -> SumExchange | None:
+        """This exchange, if it is one by masked sums."""
+        return None
+
+    def begin(self) -> None:
+        """All neighbours were met once; sums need their keys, too."""
+
+    # For the engine
 
     def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
-        """The agent's row, with a column for every agent it hears."""
-        heard, rows = rows_of(W, self.ids)
-        self.places = {int(agent): place for place, agent in enumerate(heard)}
-        self.heard = [n for n in self.hub.neighbours if n.index in self.places]
+        """This agent's row of W, with a column for each agent that it receives from."""
+        agents, rows = rows_of(W, self.ids)
+        self.positions = {int(agent): position for position, agent in enumerate(agents)}
+        self.senders = [n for n in self.connections.neighbours if n.index in self.positions]
         return rows
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
-        """One round: send to all, wait for all, put them in the order of their index."""
-        numbers = self.sent.add(round, self.hub.mark, list(blocks))
-        if not finite(numbers):
-            self.give_up(f"diverged: its numbers were not finite any more in round {round}")
+        """Send the blocks, wait for all messages of the round, return them in the order of their index.
+
+        Raises `Absent` or `SettingsError` at the deadline, `RunEnded` if the numbers are not finite.
+        """
+        numbers = self.outbox.add(round, self.connections.mark, list(blocks))
+        self.words = blocks[0].shape[1] if self.few_bits else 0
+        if not is_finite(numbers[self.words :]):
+            self.abandon_run(f"diverged: its numbers were not finite any more in round {round}")
         self.round = round
-        for n in self.heard:
-            self.hub.pump(n)
+        for n in self.senders:
+            self.connections.send_pending(n)
         try:
-            self.hub.wait(self.all_here)
+            self.connections.wait(self.all_arrived)
         except Absent:
-            raise self.absent() from None
-        if self.buffer.shape != (len(self.places), numbers.size):
-            self.buffer = np.empty((len(self.places), numbers.size))
-        self.buffer[self.places[int(self.ids[0])]] = numbers
-        for n in self.heard:
-            message = n.take()
-            self.buffer[self.places[n.index]] = np.frombuffer(message.memory, count=numbers.size)
-            n.give_back(message)
-        self.hub.rounds += 1
+            raise self.absence_error() from None
+        if self.buffer.shape != (len(self.positions), numbers.size):
+            self.buffer = np.empty((len(self.positions), numbers.size))
+        self.buffer[self.positions[int(self.ids[0])]] = numbers
+        for n in self.senders:
+            message = n.pop_message()
+            self.buffer[self.positions[n.index]] = np.frombuffer(message.memory, count=numbers.size)
+            n.release(message)
+        self.connections.rounds += 1
         return [self.buffer]
 
-    def all_here(self) -> bool:
-        """Whether all messages of this round are here; one that came early and does not fit is refused."""
-        due = self.size(self.round)
-        for n in self.heard:
+    def all_arrived(self) -> bool:
+        """Whether all messages of this round are here; refuses a sender whose message cannot be right."""
+        for n in self.senders:
             if not n.inbox:
                 return False
-            if n.inbox[0].length != due:
-                found = n.inbox[0].length
-                n.forget_unread(self.round)
-                if n.link is not None:
-                    n.link.refuse(f"sent {found} bytes for round {self.round}, expected {due}")
+            if (why := self.flaw(n.inbox[0])) is not None:
+                n.discard_inbox(self.round)
+                if n.connection is not None:
+                    n.connection.refuse(why)
                 return False
         return True
 
-    def give_up(self, why: str) -> None:
-        """Nobody can go on without this agent's numbers: tell them, and end."""
-        self.hub.say_bye(why)
-        raise Ended(f"{why}; try a smaller step or a larger beta, in a new run")
+    def flaw(self, message: Message) -> str | None:
+        """What is wrong with a message that came before this agent knew what the round's should look like."""
+        size = self.message_size(self.round)
+        if message.length != size:
+            return f"sent {message.length} bytes for round {self.round}, expected {size}"
+        if self.few_bits and not is_finite(np.frombuffer(message.memory, count=size // 8)[self.words :]):
+            return f"sent numbers that are not finite in round {self.round}"
+        return None
 
-    def absent(self) -> DestinyError:
-        """Who has not come, and why as far as we know."""
-        late = [n for n in self.heard if not n.inbox]
-        told = " and ".join(
-            f"{n.name} has not sent round {self.round} for {self.hub.patience:g} s: it "
-            + (n.trouble if n.link is None else "is connected and may itself be waiting for somebody")
+    def abandon_run(self, why: str) -> None:
+        """Tell the neighbours why this agent cannot continue, and raise `RunEnded`."""
+        self.connections.send_bye(why)
+        raise RunEnded(f"{why}; try a smaller step or a larger beta, in a new run")
+
+    def absence_error(self) -> DestinyError:
+        """The error for a round that was not complete at the deadline: who is missing, and why."""
+        late = [n for n in self.senders if not n.inbox]
+        text = " and ".join(
+            f"{n.name} has not sent round {self.round} for {self.connections.wait_limit:g} s: it "
+            + (n.trouble if n.connection is None else "is connected and may itself be waiting for somebody")
             for n in late
         )
-        # A disagreement is for people to settle; anybody else may just be started again.
-        disagree = all(n.wrong and n.link is None for n in late)
-        return SettingsError(told) if late and disagree else Absent(told)
+        # A disagreement needs a person; otherwise starting again may help. Connected neighbours wait, too.
+        away = [n for n in late if n.connection is None]
+        return SettingsError(text) if away and all(n.disagrees for n in away) else Absent(text)
 
-    # What the hub asks for (`destiny.agents.transport.connections.Post`)
+    # For the connections (`destiny.agents.transport.connections.RoundStore`)
 
-    def due(self, peer: Neighbour) -> int:
-        """The round that must come next from a neighbour."""
-        return self.next_up(peer, peer.need)
+    after_bye = frozenset({Kind.REFUSED})
 
-    def size(self, round: int) -> int | None:
-        """Bytes of everybody's message of a round, as soon as our own is there."""
-        mine = self.sent.messages.get(round)
+    def check_header(self, peer: Neighbour, header: Header) -> None:
+        """Raise Refusal unless a message is due from a neighbour, and has the right size."""
+        if header.kind is not Kind.DATA:
+            raise Refusal(f"sent {header.kind.name}, which belongs to private sums: this run has none")
+        if header.round != (due := self.next_active_round(peer, peer.next_in)):
+            raise Refusal(f"sent round {header.round} where round {due} was due")
+        exact, largest = self.message_size(due), self.connections.limits.largest
+        if not (0 < header.length <= largest and header.length % 8 == 0 and exact in (None, header.length)):
+            expected = f"at most {largest}" if exact is None else str(exact)
+            raise Refusal(f"announced {header.length} bytes for round {due}, expected {expected}")
+
+    def on_data(self, peer: Neighbour, message: Message, content: memoryview) -> None:
+        """A round's numbers have come; raises Refusal if they are not finite."""
+        if not self.few_bits and not is_finite(np.frombuffer(content)):
+            raise Refusal(f"sent numbers that are not finite in round {message.round}")
+        peer.inbox.append(message)
+        peer.next_in = message.round + 1
+
+    def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:  # noqa: ARG002
+        """Nothing is due of this kind."""
+        raise Refusal(f"sent {header.kind.name}, which belongs to private sums: this run has none")
+
+    def on_connected(self, peer: Neighbour) -> None:
+        """Nothing to say before the first round."""
+
+    def on_disconnected(self, peer: Neighbour) -> None:
+        """What has come stays."""
+
+    def message_size(self, round: int) -> int | None:
+        """Bytes of a message of a round, the same for all agents; None before our own message of it."""
+        mine = self.outbox.messages.get(round)
         return None if mine is None else len(mine) - HEADER.size
 
-    def pump(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks, as far as it reads."""
-        link = peer.link
-        while link is not None and not (link.paused or link.dead or link.said_bye):
-            k = self.next_up(peer, link.next_out)
-            if k not in self.sent.messages:
+    def send_pending(self, peer: Neighbour) -> None:
+        """Write the rounds that a neighbour lacks, until its send buffer is full."""
+        connection = peer.connection
+        while connection is not None and connection.can_send:
+            round = self.next_active_round(peer, connection.next_out)
+            if round not in self.outbox.messages:
                 return
-            link.write(self.sent.messages[k])
-            link.next_out = k + 1
+            connection.write(self.message_for(peer, round))
+            connection.next_out = round + 1
 
-    def serves(self, peer: Neighbour, need: int, mark: int) -> None:
-        """Refuse a neighbour that needs a round nobody has any more, or claims what cannot be."""
-        if need < self.sent.first:
-            raise Refused(
-                f"needs round {need}, but what was sent before round {self.sent.first} is gone: "
+    def message_for(self, peer: Neighbour, round: int) -> memoryview:  # noqa: ARG002
+        """The bytes of this agent's message of a round, the same for all neighbours."""
+        return self.outbox.messages[round]
+
+    def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
+        """Raise `Refusal` if a HELLO asks for a round that is gone, or its rounds are impossible."""
+        if need < self.outbox.first:
+            raise Refusal(
+                f"needs round {need}, but what was sent before round {self.outbox.first} is gone: "
                 "its checkpoints were lost or are of another time; all agents must start a new run"
             )
-        if need > (most := self.most_received(peer)):
-            raise Refused(f"says that it has all rounds before {need}, but can have those before {most} only")
-        if mark > self.next_up(peer, need):
-            raise Refused(f"says that it needs round {need}, and no round before {mark}: one must be wrong")
+        if need > (most := self.max_received(peer)):
+            raise Refusal(f"says that it has all rounds before {need}, but can have those before {most} only")
+        if mark > self.next_active_round(peer, need):
+            raise Refusal(f"says that it needs round {need}, and no round before {mark}: one must be wrong")
 
-    def most_received(self, peer: Neighbour) -> int:
-        """A neighbour cannot have this round or later ones of this agent.
+    def max_received(self, peer: Neighbour) -> int:
+        """A neighbour can only have rounds of this agent before this one.
 
-        How far an earlier process of this agent came is known from the neighbours' first HELLOs alone.
+        How far an earlier process of this agent came is known only from the neighbours' first HELLOs.
         """
-        if peer.connections == 0:
-            return self.hub.limits.rounds
-        return max(peer.received, self.next_up(peer, self.sent.end))
+        if peer.connection_count == 0:
+            return self.connections.limits.rounds
+        return max(peer.first_need, self.next_active_round(peer, self.outbox.end))
 
-    def learnt(self, peer: Neighbour) -> None:  # noqa: ARG002
-        """A neighbour's mark has moved: what all of them have for good can go, but not this round.
+    def on_mark(self) -> None:
+        """Drop the messages that no neighbour needs again, but not those of the current round.
 
-        Neighbours are further than an agent that had to go back to the checkpoint before its newest.
+        The marks can be ahead of this agent, if it had to resume from the checkpoint before its newest.
         """
-        self.sent.prune(min(self.round, *(n.durable for n in self.hub.neighbours)))
+        self.outbox.prune(min(self.round, *(n.mark for n in self.connections.neighbours)))
 
-    def next_up(self, peer: Neighbour, round: int) -> int:
-        """The first round from this one on in which the link to a neighbour is up."""
+    def next_active_round(self, peer: Neighbour, round: int) -> int:
+        """The first round from ``round`` on in which the link to a neighbour is up."""
         if not self.changes:
             return round
-        for k in range(round, round + FURTHEST):
-            if peer.index in self.up(k):
+        for k in range(round, round + MAX_LOOKAHEAD):
+            if peer.index in self.neighbours_in(k):
                 return k
-        raise Refused(f"has no link that is up from round {round} on")
+        raise Refusal(f"has no link that is up from round {round} on")
 
-    def up(self, round: int) -> frozenset[int]:
-        """Who is heard in a round."""
-        if round not in self.links:
+    def neighbours_in(self, round: int) -> frozenset[int]:
+        """Indices of the agents whose links to this agent are up in a round."""
+        if round not in self.neighbours_by_round:
             W = self.network.at(round)
             mine = slice(W.indptr[self.ids[0]], W.indptr[self.ids[0] + 1])
-            self.links[round] = frozenset(W.indices[mine].tolist())
-            while len(self.links) > KEPT:
-                del self.links[next(iter(self.links))]
-        return self.links[round]
+            self.neighbours_by_round[round] = frozenset(W.indices[mine].tolist())
+            while len(self.neighbours_by_round) > CACHED_ROUNDS:
+                del self.neighbours_by_round[next(iter(self.neighbours_by_round))]
+        return self.neighbours_by_round[round]

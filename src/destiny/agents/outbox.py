@@ -1,4 +1,4 @@
-"""The messages an agent has sent and may be asked for again, in memory and on disk."""
+"""The messages an agent has sent and may have to send again, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ from pathlib import Path
 import numpy as np
 
 from destiny.agents.transport.messages import HEADER, Header, Kind
+from destiny.engines.fixed_point import Slot
 from destiny.errors import CheckpointError
 from destiny.protocols import Array
 from destiny.storage import npz
 
 
-class Sent:
-    """Messages by round; a neighbour that was killed asks for those since its checkpoint.
+class Outbox:
+    """The messages sent, by round: a neighbour that was killed needs those since its checkpoint again.
 
-    A checkpoint writes those since the one before, so each message is written once.
+    Each checkpoint writes the messages since the previous one, so that each is written to disk once.
+
+    Attributes
+    ----------
+    messages : dict from int to memoryview
+        Header and numbers of each round, as sent.
+    first : int
+        The earliest round still kept.
+    end : int
+        One after the last round.
+    unsaved : int
+        The earliest round that is not on disk.
+    slots : dict from int to Slot
+        Where sums are private: by round, what shares its exponents.
     """
 
     def __init__(self) -> None:
         self.messages: dict[int, memoryview] = {}
-        self.first = 0  # the earliest round still held
-        self.end = 0  # one after the last round sent
-        self.unsaved = 0  # the earliest round not on disk
+        self.first = self.end = self.unsaved = 0
+        self.slots: dict[int, Slot] = {}
 
     def add(self, round: int, mark: int, blocks: list[Array]) -> Array:
-        """One more message; its numbers, all blocks side by side."""
+        """Make the message of a round; returns its numbers, all blocks one after the other."""
         size = sum(block.size for block in blocks)
         whole = np.empty(HEADER.size // 8 + size)
         message = whole.data.cast("B")
@@ -39,29 +52,35 @@ class Sent:
         return numbers
 
     def prune(self, round: int) -> None:
-        """Nobody needs what is older."""
+        """Drop the messages before a round."""
         for old in range(self.first, round):
             self.messages.pop(old, None)
+            self.slots.pop(old, None)
         self.first = max(self.first, round)
 
-    def file(self, folder: Path, end: int) -> dict[Path, tuple[dict[str, Array], dict[str, int]]]:
-        """The file of the messages not yet on disk, up to a round, for `npz.write`."""
+    def unsaved_file(self, folder: Path, end: int) -> dict[Path, tuple[dict[str, Array], dict[str, int]]]:
+        """Path and content, for `npz.write`, of a file with the unsaved messages before round ``end``."""
         arrays = {
             f"round/{k}": np.frombuffer(self.messages[k], offset=HEADER.size)
             for k in range(self.unsaved, end)
             if k in self.messages
         }
+        arrays |= {
+            f"slot/{k}": np.array([self.slots[k][0], *self.slots[k][1]], dtype=np.float64)
+            for k in range(self.unsaved, end)
+            if k in self.slots
+        }
         return {_path(folder, self.unsaved): (arrays, {"first": self.unsaved, "end": end})} if arrays else {}
 
-    def saved(self, folder: Path, end: int) -> None:
-        """That file was written; those nobody needs can go."""
+    def mark_saved(self, folder: Path, end: int) -> None:
+        """That file was written; remove files that nobody needs any more."""
         self.unsaved = end
         paths = _paths(folder)
         npz.remove(old for old, later in pairwise(paths) if _first(later) <= self.first)
 
     @staticmethod
-    def reaches(folder: Path, end: int) -> bool:
-        """Whether the file that was written with the checkpoint of a round is there and whole."""
+    def is_saved_to(folder: Path, end: int) -> bool:
+        """Whether the file that was written with the checkpoint of round ``end`` can be read."""
         for path in reversed(_paths(folder)):
             with contextlib.suppress(CheckpointError):
                 if npz.read(path, ("first", "end"), ())[1]["end"] == end:
@@ -69,23 +88,31 @@ class Sent:
         return False
 
     @classmethod
-    def load(cls, folder: Path, end: int, notes: list[str] | None = None) -> Sent:
-        """All messages on disk before a round, as far back as they go without a gap."""
-        found = cls()
+    def load(cls, folder: Path, end: int, notes: list[str] | None = None) -> Outbox:
+        """The messages on disk before round ``end``, as far back as there is no gap.
+
+        A sentence about each damaged file is added to ``notes``.
+        """
+        outbox = cls()
         for path in _paths(folder):
             try:
                 arrays, _ = npz.read(path, ("first", "end"), ())
-            except CheckpointError as error:  # most likely nobody needs it; whoever does is told
+            except CheckpointError as error:  # most likely nobody needs it; a neighbour that does is refused
                 (notes if notes is not None else []).append(str(error))
                 continue
             for name, numbers in arrays.items():
-                found.add(int(name.removeprefix("round/")), 0, [numbers])
-        found.first = end  # a file that was damaged or lost leaves a gap: what lies before it is of no use
-        while found.first - 1 in found.messages:
-            found.first -= 1
-        found.messages = {k: m for k, m in found.messages.items() if found.first <= k < end}
-        found.unsaved = found.end = end
-        return found
+                kind, _, round = name.partition("/")
+                if kind == "slot":
+                    call, *widths = numbers.astype(int).tolist()
+                    outbox.slots[int(round)] = call, tuple(widths)
+                else:
+                    outbox.add(int(round), 0, [numbers])
+        outbox.first = end  # messages before a gap are of no use
+        while outbox.first - 1 in outbox.messages:
+            outbox.first -= 1
+        outbox.messages = {k: m for k, m in outbox.messages.items() if outbox.first <= k < end}
+        outbox.unsaved = outbox.end = end
+        return outbox
 
 
 def _path(folder: Path, first: int) -> Path:

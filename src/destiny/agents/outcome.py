@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,28 @@ from destiny.engines.same_settings import difference
 from destiny.errors import DestinyError
 from destiny.experiments import result_folder
 from destiny.geometry.stiefel import norm, polar, tangent, violation
-from destiny.protocols import Array, Problem, Topology
-from destiny.run import square
+from destiny.protocols import Array, ProblemBase, TopologyBase
+from destiny.run import privacy, square
 from destiny.run.averaging import MOST, average
 from destiny.run.centring import Report
-from destiny.run.driver import rayleigh_ritz, unseen_variance
+from destiny.run.metrics import Composite, Measures
+from destiny.run.principal_axes import rayleigh_ritz, unseen_variance
+from destiny.run.result import RunOutcome
 from destiny.run.stopping import Stop
 from destiny.storage import npz
 
 SLACK = 1e-6  # by which rounding may exceed a bound that holds exactly
 FAR = 0.1  # from the average of all copies: no agent of a run that has converged is that far away
 ARRAYS = ("X", "own", "axes", "mean", "scale", "target_mean")  # in the file of the solution
+FACTS = (
+    *("reason", "converged", "objective", "explained", "stationarity", "consensus", "feasibility"),
+    *("steps", "rounds", "sent", "bytes", "seconds", "averaging", "closed", "gradients", "notes", "choice"),
+)  # in the file of the summary
 SOLUTION, SUMMARY = "solution.npz", "summary.json"
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, kw_only=True)
+class Outcome(RunOutcome):
     """What an agent has in the end.
 
     Attributes
@@ -48,9 +54,12 @@ class Outcome:
     explained : float or None
         For PCA: the part of the variance of everybody's data that lies in span(X).
     stationarity : float
-        Riemannian gradient at X, relative to the Euclidean one.
+        Riemannian gradient at X, relative to the Euclidean one; with a regulariser, the length of a proximal
+        step on the tangent space by its step size, relative to the same.
     sent : int
         Numbers this agent has sent.
+    bytes : int or None
+        What they took, without headers and encryption; None in files that do not say.
     averaging : int
         Rounds of averaging after the last step.
     gradients : int or None
@@ -63,39 +72,25 @@ class Outcome:
         Remarks on the run worth knowing.
     """
 
-    reason: str
-    converged: bool
-    X: Array = field(repr=False)
     own: Array = field(repr=False)
-    axes: Array | None = field(repr=False)
     objective: float
     explained: float | None
     stationarity: float
     consensus: float
     feasibility: float
-    steps: int
-    rounds: int
     sent: int
-    seconds: float
     averaging: int
     closed: bool = False
     gradients: int | None = None
-    mean: Array | None = field(default=None, repr=False)
-    scale: Array | None = field(default=None, repr=False)
-    target_mean: Array | None = field(default=None, repr=False)
-    notes: list[str] = field(default_factory=list)
+    bytes: int | None = None
 
-    def __str__(self) -> str:
-        told = [
-            self.reason,
-            f"  {self.steps} steps, {self.rounds} rounds, {self.seconds:.2f} s",
-            f"  stationarity {self.stationarity:.1e}, consensus {self.consensus:.1e}, "
-            f"feasibility {self.feasibility:.1e}",
-            f"  objective {self.objective:.12g}",
-        ]
-        if self.explained is not None:
-            told.append(f"  explained variance {100 * self.explained:.6f} %")
-        return "\n".join(told + [f"  note: {note}" for note in self.notes])
+    def final_measures(self) -> Measures:
+        """Of this agent, for the answer all agents share."""
+        return Measures(self.objective, self.stationarity, self.consensus, self.feasibility)
+
+    def details(self) -> list[str]:
+        """The explained variance of PCA."""
+        return [] if self.explained is None else [f"  explained variance {100 * self.explained:.6f} %"]
 
     def checked(self) -> Outcome:
         """The same, or, if its numbers cannot be right, one that says so and has not converged."""
@@ -132,10 +127,10 @@ class Outcome:
 
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
-        arrays = {name: a for name in ARRAYS if (a := getattr(self, name)) is not None}
+        arrays = self.arrays(ARRAYS)
         if not self.closed:
             _replace(folder / SOLUTION, lambda path: np.savez(path, allow_pickle=False, **arrays))
-        facts = {name: v for name, v in asdict(self).items() if name not in ARRAYS}
+        facts = {name: getattr(self, name) for name in FACTS}
         text = json.dumps({**facts, **identity}, indent=2) + "\n"
         _replace(folder / SUMMARY, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -146,7 +141,7 @@ class Outcome:
             facts = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
             if not isinstance(facts, dict):
                 raise TypeError("no table")
-            found = {name: facts.pop(name) for name in identity}
+            saved_identity = {name: facts.pop(name) for name in identity}
             with (folder / SOLUTION).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             outcome = cls(**facts, **{"axes": None, **arrays})
@@ -157,7 +152,7 @@ class Outcome:
                 f"{SUMMARY} or {SOLUTION} in {folder} is damaged ({type(error).__name__}): move the folder "
                 "away and start a new run, or take the answer of another agent"
             ) from error
-        if (other := difference(identity, found)) is not None:
+        if (other := difference(identity, saved_identity)) is not None:
             name, mine, theirs = other
             raise DestinyError(
                 f"{folder} holds another run: its {name} is {theirs}, this file's is {mine}; "
@@ -186,6 +181,10 @@ class Own:
         """Gradient of f_i at X ``(n, p)``."""
         return np.asarray(self.agents.gradient(X[None])[0])
 
+    def mass(self, X: Array) -> Array:
+        """d M_i X."""
+        return np.asarray(self.agents.mass(X[None])[0])
+
     def value(self, X: Array) -> float:
         """f_i(X)."""
         return float(self.agents.value(X[None])[0])
@@ -193,15 +192,15 @@ class Own:
 
 def remarks(agents: HostedAgents, X: Array) -> list[str]:
     """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
-    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X]):
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X], agents.regulariser):
         return []
     return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
 
 
 def find(
     agents: HostedAgents,
-    network: Topology,
-    problem: Problem,
+    network: TopologyBase,
+    problem: ProblemBase,
     X: Array,
     stop: Stop,
     steps: int,
@@ -211,11 +210,12 @@ def find(
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
     agents.flood = None
+    agents.end_steps()
     (mean,), settled = average(agents, network, X)
     answer = polar(mean)
     (agent,) = agents.ids.tolist()
-    variance = getattr(getattr(problem, "problem", problem), "variance", None)
-    total = np.array([0.0 if variance is None else variance(agent)])
+    variance = problem.variance(agent)
+    total = np.array([variance or 0.0])
     (value, slope, total), settled_too = average(
         agents, network, agents.value(answer), agents.gradient(answer), total
     )
@@ -228,18 +228,39 @@ def find(
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
     axes, notes = None, remarks(agents, answer[0])
-    if variance is not None:
+    point, objective = answer[0], float(value[0])
+    stationarity = float(norm(tangent(answer, slope))[0])
+    if agents.regulariser is not None:
+        composite = Composite.at(agents.regulariser, slope[0])
+        stationarity, point = composite.step(point, slope[0])
+        objective += float(np.vdot(slope[0], point - answer[0]) + composite.regulariser.value(point))
+    if (private := privacy.remarks(problem, answer[0], slope[0])) != []:
+        notes += private
+        if explained is not None and not 0 <= explained <= 1:
+            explained = None
+            notes.append("the noise hides how much of the variance is explained")
+    if agents.regulariser is None and variance is not None:
         axes, share = rayleigh_ritz(answer[0], slope[0])
         doubt = unseen_variance(share, slope[0], tolerance)
         notes += [doubt] if stop.converged and doubt is not None else []
     outcome = Outcome(
-        reason=stop.reason, converged=stop.converged, X=answer[0], own=X[0],
+        reason=stop.reason,
+        converged=stop.converged,
+        X=point,
+        own=X[0],
         axes=axes,
-        objective=float(value[0]), explained=explained,
-        stationarity=float(norm(tangent(answer, slope))[0]) / (steep or 1.0),
-        consensus=float(norm(X - mean)[0]), feasibility=float(violation(X)[0]),
-        steps=steps, rounds=rounds, sent=agents.traffic.scalars, seconds=seconds,
-        averaging=agents.traffic.rounds - rounds, gradients=gradients,
+        objective=objective,
+        explained=explained,
+        stationarity=stationarity / (steep or 1.0),
+        consensus=float(norm(X - mean)[0]),
+        feasibility=float(violation(X)[0]),
+        steps=steps,
+        rounds=rounds,
+        sent=agents.traffic.scalars,
+        bytes=agents.traffic.bytes,
+        seconds=seconds,
+        averaging=agents.traffic.rounds - rounds,
+        gradients=gradients,
         notes=notes,
-    )  # fmt: skip
+    )
     return outcome.checked()

@@ -1,10 +1,10 @@
-"""Agent files: who this agent is, whom it talks to, what they solve together."""
+"""Agent files: this agent, its neighbours, and the problem they solve together."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +12,76 @@ from destiny._version import __version__
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
-from destiny.agents.transport.tls import Files, Pin, read_fingerprint
+from destiny.agents.transport.tls import Pin, TlsFiles, read_fingerprint
 from destiny.engines.same_settings import columns_of, digest, plain
-from destiny.errors import ProblemError, SettingsError, is_number
+from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.experiments.schema import check
 from destiny.networks.local_view import Neighbourhood
 from destiny.problems import Centred
-from destiny.problems.cached import Once
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
-from destiny.protocols import Algorithm, Array, Problem, Topology
-from destiny.run.driver import settings_of
+from destiny.problems.data.partition import remote_source
+from destiny.problems.own_problem import as_problem
+from destiny.protocols import AlgorithmBase, Array, ProblemBase, TopologyBase
+from destiny.run.choice import Choice, choose
+from destiny.run.message_memory import unsteady
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.options import SolveOptions
+from destiny.run.own_algorithm import as_algorithm
+from destiny.run.own_network import as_topology
+from destiny.run.privacy import privacy_of, require_private_messages
+from destiny.run.private_sums import exposure
+from destiny.run.settings import settings_of
 from destiny.run.stopping import Rounds, Tolerance
 from destiny.storage import checkpoint as checkpoints
+from destiny.validation import is_number
 
 TOP = {
-    "agent": dict, "tls": dict, "neighbour": list, "problem": dict, "network": dict, "start": dict,
-    "algorithm": dict, "stop": dict, "run": dict,
-}  # fmt: skip
+    "agent": dict,
+    "tls": dict,
+    "neighbour": list,
+    "problem": dict,
+    "network": dict,
+    "start": dict,
+    "algorithm": dict,
+    "stop": dict,
+    "run": dict,
+    "messages": dict,
+}
 AGENT = {
-    "name": str, "index": int, "agents": int, "run": str, "listen": str, "out": str, "deadline": float,
-}  # fmt: skip
+    "name": str,
+    "index": int,
+    "agents": int,
+    "run": str,
+    "listen": str,
+    "out": str,
+    "deadline": float,
+}
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 NEIGHBOUR = {
-    "name": str, "index": int, "address": str, "identity": str, "dial": bool,
-    "authority": str, "fingerprint": str | list[str],
-}  # fmt: skip
+    "name": str,
+    "index": int,
+    "address": str,
+    "identity": str,
+    "dial": bool,
+    "authority": str,
+    "fingerprint": str | list[str],
+}
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
+MESSAGES = {**file.MESSAGES, "participants": list[str]}
+REQUIRED = {
+    "": ("agent", "tls", "neighbour", "problem"),
+    "agent": ("name", "index", "agents", "run", "listen"),
+    "tls": ("ca", "certificate", "key"),
+    "neighbour": ("name", "index", "address"),
+}
+OUT, CHECKPOINTS = "results", "checkpoints"
+NOISE = "noise.key"  # beside the checkpoints, the secret that the noise of private data comes from
 DEADLINE = 600.0  # seconds; long enough to restart a machine
 MOST_AGENTS = 100_000
-LONGEST = 200  # letters of a value that neighbours are told as it is
+MAX_VALUE = 200  # characters of a value in a HELLO; longer ones are sent as digests
 LOCAL = frozenset({"data", "targets", "samples", "sep", "decimal", "header", "index", "target-index"})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
 
@@ -55,7 +94,7 @@ is computed from them, does not belong here.
 
 @dataclass(frozen=True)
 class Settings:
-    """What an agent file says, checked; `hello` is what neighbours are told of it."""
+    """The contents of an agent file, checked. ``common``: what must be equal at all agents."""
 
     name: str
     index: int
@@ -64,18 +103,31 @@ class Settings:
     listen: Address
     out: Path
     deadline: float
-    files: Files
+    files: TlsFiles
     neighbours: list[Neighbour]
-    problem: Problem
-    network: Topology
+    problem: ProblemBase
+    network: TopologyBase
     start: Array | None
     seed: int
-    algorithm: Algorithm[Any]
+    algorithm: AlgorithmBase
+    choice: Choice | None
+    """How the algorithm was chosen, if the file has none."""
     rounds: int
     tolerance: float
     checkpoint: int
     every: int
+    messages: Messages
+    participants: list[str]
+    """Names of all agents in the order of their index, if the file has them."""
+    disclosure: str
+    """What neighbours learn, in a sentence."""
     common: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """What takes the place of the file's may be of a class of the user's own."""
+        object.__setattr__(self, "problem", as_problem(self.problem))
+        object.__setattr__(self, "network", as_topology(self.network))
+        object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
 
     @property
     def authorities(self) -> list[Path]:
@@ -84,20 +136,26 @@ class Settings:
 
     @property
     def hello(self) -> Hello:
-        """What this agent says of itself."""
+        """The HELLO of this agent."""
         return Hello(
-            agent=self.name, index=self.index, run=self.run, version=__version__,
-            digest=digest(self.common).hex(), settings=self.common, degree=len(self.neighbours), need=0,
-        )  # fmt: skip
+            agent=self.name,
+            index=self.index,
+            run=self.run,
+            version=__version__,
+            digest=digest(self.common).hex(),
+            settings=self.common,
+            degree=len(self.neighbours),
+            need=0,
+        )
 
 
 def read(path: str | Path) -> Settings:
     """Read and check an agent file; relative paths in it are relative to the file."""
     path = Path(path)
     tables = file.load_tables(path)
-    check(tables, str(path), TOP, required=("agent", "tls", "neighbour", "problem"))
+    check(tables, str(path), TOP, required=REQUIRED[""])
     folder = path.parent
-    me = check(tables["agent"], "[agent]", AGENT, required=("name", "index", "agents", "run", "listen"))
+    me = check(tables["agent"], "[agent]", AGENT, required=REQUIRED["agent"])
     if not 2 <= me["agents"] <= MOST_AGENTS:
         raise SettingsError(f"[agent] agents must be from 2 to {MOST_AGENTS}; found {me['agents']}")
     if not 0 <= me["index"] < me["agents"]:
@@ -121,45 +179,73 @@ def read(path: str | Path) -> Settings:
     start = check(tables.get("start", {}), "[start]", file.START)
     X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
-    (algorithm,) = file.read_algorithms([tables.get("algorithm", file.DEFAULT)]).values()
+    network = read_network(tables, me, neighbours, folder)
+    messages, disclosure = read_messages(tables.get("messages", {}), network, neighbours)
+    require_private_messages(privacy_of(problem), messages.private)
+    tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
+    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
+    if algorithm.about is not None and algorithm.about.triangles:
+        disclosure += "; those of the first round are matrices of second moments"
     settings = Settings(
-        name=me["name"], index=me["index"], agents=me["agents"], run=me["run"],
-        listen=Address(*address(me["listen"], "[agent] listen")), out=folder / me.get("out", "results"),
-        deadline=float(deadline), files=read_files(tables["tls"], folder), neighbours=neighbours,
-        problem=problem, network=read_network(tables, me, neighbours, folder), start=X,
-        seed=start.get("seed", 0), algorithm=algorithm, rounds=Rounds(stop.get("rounds", 10_000)).limit,
-        tolerance=float(Tolerance(stop.get("tolerance", 1e-8)).limit), checkpoint=run.get("checkpoint", 100),
-        every=run.get("every", 10), common={},
-    )  # fmt: skip
-    settings.common.update(shared(settings, tables["problem"]))
+        name=me["name"],
+        index=me["index"],
+        agents=me["agents"],
+        run=me["run"],
+        listen=Address(*parse_address(me["listen"], "[agent] listen")),
+        out=folder / me.get("out", OUT),
+        deadline=float(deadline),
+        files=read_files(tables["tls"], folder),
+        neighbours=neighbours,
+        problem=problem,
+        network=network,
+        start=X,
+        seed=start.get("seed", 0),
+        algorithm=algorithm,
+        choice=choice,
+        rounds=Rounds(stop.get("rounds", SolveOptions.rounds)).limit,
+        tolerance=tolerance,
+        checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
+        every=run.get("every", SolveOptions.every),
+        messages=messages,
+        participants=read_participants(tables.get("messages", {}), me, neighbours),
+        disclosure=disclosure,
+        common={},
+    )
+    settings.common.update(common_settings(settings, tables["problem"]))
     return settings
 
 
 def check_letters(text: str, where: str) -> None:
-    """Refuse what does not fit into a line."""
+    """`SettingsError` unless a text has 1 to 100 printable characters."""
     if not 0 < len(text) <= 100 or not text.isprintable():
         raise SettingsError(f"{where} must have 1 to 100 printable letters; found {text!r}")
 
 
 def check_name(name: str, where: str) -> None:
-    """Refuse an agent's name that could not be that of a folder, or would be one elsewhere."""
+    """`SettingsError` if an agent's name cannot be the name of a folder."""
     check_letters(name, where)
     if name.startswith(".") or "/" in name or "\\" in name:
         raise SettingsError(f"{where} must not start with a dot nor contain / or \\; found {name!r}")
 
 
-def shared(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
-    """What must be equal at all agents, by name; nothing of an agent's data."""
+def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
+    """The settings that must be equal at all agents, by name; nothing of an agent's data."""
     whole = not isinstance(s.network, Neighbourhood)
     n, p = s.problem.shape
     facts = {
-        "problem": shared_problem({**problem, "p": p}), "agents": s.agents, "n": n,
-        "algorithm": settings_of(s.algorithm), "rounds": s.rounds, "tolerance": s.tolerance,
+        "problem": shared_problem({**problem, "p": p}),
+        "agents": s.agents,
+        "n": n,
+        "algorithm": settings_of(s.algorithm),
+        "rounds": s.rounds,
+        "tolerance": s.tolerance,
         "start": f"seed {s.seed}" if s.start is None else hashlib.sha256(s.start.tobytes()).hexdigest()[:16],
         "checkpoint": s.checkpoint,
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
-        "diameter": getattr(s.network, "diameter", None), "columns": columns_of(s.problem),
-    }  # fmt: skip
+        "diameter": s.network.diameter,
+        "columns": columns_of(s.problem),
+        "messages": asdict(s.messages),
+    }
     if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
         facts["spectrum"] = s.network.spectrum
     return {name: _short(value) for name, value in plain(facts).items()}
@@ -168,7 +254,7 @@ def shared(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     """The value itself, or a digest of a long list: a HELLO has room for about a hundred values."""
     text = json.dumps(value)
-    return value if len(text) <= LONGEST else f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return value if len(text) <= MAX_VALUE else f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
@@ -178,29 +264,29 @@ def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list[Neighbour]:
-    """[[neighbour]]: by default the lower index calls the higher."""
-    found: list[Neighbour] = []
+    """Read [[neighbour]]: by default the agent with the lower index dials."""
+    neighbours: list[Neighbour] = []
     for table in tables:
-        check(table, "[[neighbour]]", NEIGHBOUR, required=("name", "index", "address"))
+        check(table, "[[neighbour]]", NEIGHBOUR, required=REQUIRED["neighbour"])
         name, index = table["name"], table["index"]
         if not 0 <= index < me["agents"] or index == me["index"]:
             raise SettingsError(
                 f"[[neighbour]] {name!r} index must be that of another of the {me['agents']} agents; "
                 f"found {index}"
             )
-        if any(name == n.name or index == n.index for n in found) or name == me["name"]:
+        if any(name == n.name or index == n.index for n in neighbours) or name == me["name"]:
             raise SettingsError(f"[[neighbour]] {name!r} ({index}) is named twice: names and indices differ")
-        host, port = address(table["address"], f"[[neighbour]] {name!r} address")
+        host, port = parse_address(table["address"], f"[[neighbour]] {name!r} address")
         dial = table.get("dial", me["index"] < index)
         identity, pin = table.get("identity", name), read_pin(table, folder)
-        found.append(Neighbour(name, index, host, port, identity, dial, pin))
-    if not found:
+        neighbours.append(Neighbour(name, index, host, port, identity, dial, pin))
+    if not neighbours:
         raise SettingsError("an agent needs at least one [[neighbour]]")
-    return sorted(found, key=lambda n: n.index)
+    return sorted(neighbours, key=lambda n: n.index)
 
 
 def read_pin(table: dict[str, Any], folder: Path) -> Pin:
-    """authority and fingerprint of a [[neighbour]]."""
+    """Read authority and fingerprint of a [[neighbour]]."""
     where, given = f"[[neighbour]] {table['name']!r} fingerprint", table.get("fingerprint", [])
     texts = [given] if isinstance(given, str) else given
     if not all(isinstance(text, str) for text in texts):
@@ -209,45 +295,54 @@ def read_pin(table: dict[str, Any], folder: Path) -> Pin:
     return Pin(authority, frozenset(read_fingerprint(text, where) for text in texts))
 
 
-def address(text: str, where: str) -> tuple[str, int]:
-    """HOST:PORT in two parts; an IPv6 address stands in brackets."""
+def parse_address(text: str, where: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT; an IPv6 address is in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 <= int(port) < 2**16:
         raise SettingsError(f"{where} must be HOST:PORT; found {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def read_files(table: Any, folder: Path) -> Files:
-    """[tls]."""
-    check(table, "[tls]", TLS, required=("ca", "certificate", "key"))
+def read_files(table: Any, folder: Path) -> TlsFiles:
+    """Read [tls]."""
+    check(table, "[tls]", TLS, required=REQUIRED["tls"])
     crl = folder / table["crl"] if "crl" in table else None
-    return Files(folder / table["ca"], folder / table["certificate"], folder / table["key"], crl)
+    return TlsFiles(folder / table["ca"], folder / table["certificate"], folder / table["key"], crl)
 
 
-def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Problem:
-    """[problem], of which only this agent's data are here."""
+def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> ProblemBase:
+    """Read [problem], with the data of this agent only."""
     if "agents" in table:
         raise SettingsError("[problem] has no key 'agents': their number stands in [agent]")
 
     def own(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
         if not isinstance(table[key], str):
             raise SettingsError(f"[problem] {key} must be one file, this agent's own; found a list")
-        silos: list[Any] = [_elsewhere] * me["agents"]
+        silos: list[Any] = [remote_source] * me["agents"]
         silos[me["index"]] = File(str(folder / table[key]), **file.file_options(table, key))
         return silos
 
+    if isinstance(privacy := table.get("privacy"), dict):
+        table = {**table, "privacy": keep_secret(privacy, me)}
     problem = file.read_problem({**table, "agents": me["agents"]}, folder, own)
-    return problem if isinstance(problem, Centred) else Once(problem)
+    return problem if isinstance(problem, Centred) else CachedProblem(problem)
 
 
-def _elsewhere() -> Any:
-    raise ProblemError("these data are another agent's")
+def keep_secret(privacy: dict[str, Any], me: dict[str, Any]) -> dict[str, Any]:
+    """[problem] privacy, with the secret of the noise beside the checkpoints: a restart must say the same."""
+    if "secret" in privacy:
+        raise SettingsError(
+            "[problem] privacy has no key 'secret' here: agents keep it beside their checkpoints"
+        )
+    if "seed" in privacy:
+        return privacy
+    return {**privacy, "secret": str(Path(me.get("out", OUT)) / CHECKPOINTS / NOISE)}
 
 
 def read_network(
     tables: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour], folder: Path
-) -> Topology:
-    """[network], if all are to know it; otherwise what the neighbours tell each other will do."""
+) -> TopologyBase:
+    """Read [network] if the file has one; else the network is what neighbours tell each other."""
     mine = [n.index for n in neighbours]
     if "network" not in tables:
         stop = tables.get("stop", {})
@@ -255,7 +350,7 @@ def read_network(
             me["index"], mine, me["agents"], stop.get("diameter"), read_spectrum(stop.get("spectrum"))
         )
     network = file.read_network(tables["network"], me["agents"], folder)
-    edges = network.edges  # type: ignore[attr-defined]
+    edges = network.all_edges()
     linked = sorted(int(edge.sum()) - me["index"] for edge in edges if me["index"] in edge)
     if linked != mine:
         raise SettingsError(
@@ -267,8 +362,77 @@ def read_network(
     return network
 
 
+def read_algorithm(
+    table: dict[str, Any] | None,
+    problem: ProblemBase,
+    network: TopologyBase,
+    tolerance: float,
+    messages: Messages,
+) -> tuple[AlgorithmBase, Choice | None]:
+    """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
+
+    Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
+    """
+    if table:
+        return file.read_algorithm(table, "[algorithm]"), None
+    choice = choose(problem, network, tolerance, messages, disclose=messages.private)
+    return choice.algorithm, choice
+
+
+def read_messages(
+    table: dict[str, Any], network: TopologyBase, neighbours: list[Neighbour]
+) -> tuple[Messages, str]:
+    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
+    check(table, "[messages]", MESSAGES)
+    setting, degree = table.get("private"), len(neighbours)
+    plain = Messages(bits=table.get("bits", PLAIN.bits))
+    if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
+        raise SettingsError(f"[messages] {unsteady_network}")
+    if isinstance(network, Neighbourhood):
+        alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
+        why = alone if degree == 1 else None
+    else:
+        why = exposure(network)
+    if setting is False or (setting is None and why is not None and not isinstance(network, Neighbourhood)):
+        reason = "" if setting is False else f" ({why})"
+        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
+    if why is not None:
+        raise SettingsError(
+            f"sums cannot be private: {why}; link it to a second one, or write private = false into "
+            "[messages] of every agent's file"
+        )
+    if plain.few_bits and setting is None:
+        raise SettingsError(
+            f"[messages] bits = {plain.bits} cannot go with private sums, which agents use unless they are "
+            "told otherwise: write private = false into [messages] of every agent's file, or leave bits out"
+        )
+    return Messages(private=True, bits=plain.bits), (
+        f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
+        "numbers are to a factor of 16, the largest residual of the stopping rule, and when messages come"
+    )
+
+
+def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour]) -> list[str]:
+    """participants of [messages]: who may take part, by index."""
+    names: list[str] = table.get("participants", [])
+    if not names:
+        return []
+    if len(names) != me["agents"] or len(set(names)) != len(names):
+        raise SettingsError(
+            f"[messages] participants must be {me['agents']} different names in the order of their index; "
+            f"found {len(names)}"
+        )
+    for name, index in [(me["name"], me["index"]), *((n.name, n.index) for n in neighbours)]:
+        if names[index] != name:
+            raise SettingsError(
+                f"[messages] participants has {names[index]!r} as agent {index}, who is {name!r}: make them "
+                "equal"
+            )
+    return names
+
+
 def read_spectrum(ends: list[float] | None) -> tuple[float, float] | None:
-    """[stop] spectrum: where the eigenvalues of the weights lie, but for the 1."""
+    """Read [stop] spectrum: the interval of the eigenvalues of the weights other than 1."""
     if ends is None:
         return None
     if len(ends) != 2 or not -1 < ends[0] <= ends[1] < 1:

@@ -1,4 +1,4 @@
-"""What an agent shows of itself: a table for a terminal, a small page, Prometheus metrics. Read-only."""
+"""Read-only views of a running agent: a table for a terminal, a small page, Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from destiny.agents.agent import View
-from destiny.agents.event_log import Journal
+from destiny.agents.event_log import EventLog
+from destiny.agents.observation import View
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import Credentials
 from destiny.errors import SettingsError
 
-REQUEST = 4096  # bytes of a request; a browser's are shorter
-PATIENCE = 5.0  # seconds for one
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MAX_REQUEST = 4096  # bytes; a browser's requests are shorter
+REQUEST_TIMEOUT = 5.0  # seconds
 COLUMNS = ("neighbour", "state", "last round", "received", "sent", "received a second", "connections")
 
 
 def headline(view: View) -> str:
-    """Where the run is, in one line."""
+    """Phase, step, rate and residual of the run, in one line."""
     view.refresh()
     s = view.settings
     return (
@@ -37,50 +36,62 @@ def headline(view: View) -> str:
 
 
 def rows(view: View) -> list[tuple[str, ...]]:
-    """One for each neighbour, under `COLUMNS`."""
+    """A row for each neighbour, with the columns `COLUMNS`."""
     return [
         (
-            n.name, state(n), str(n.need - 1) if n.need else "-", f"{n.bytes_in / 1e6:.2f} MB",
-            f"{n.bytes_out / 1e6:.2f} MB", f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB", str(n.connections),
+            n.name,
+            state(n),
+            str(n.next_in - 1) if n.next_in else "-",
+            f"{n.bytes_in / 1e6:.2f} MB",
+            f"{n.bytes_out / 1e6:.2f} MB",
+            f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB",
+            str(n.connection_count),
         )
-        for n in view.hub.neighbours
-    ]  # fmt: skip
+        for n in view.connections.neighbours
+    ]
 
 
 def state(n: Neighbour) -> str:
-    """How a neighbour is, in a few words."""
+    """The state of a neighbour, in a few words."""
     if n.done:
         return "done"
-    return "connected" if n.link is not None else n.trouble
+    return "connected" if n.connection is not None else n.trouble
 
 
 class Terminal:
-    """A table that keeps itself up to date, where somebody is looking."""
+    """A live table on standard error."""
 
     def __init__(self, view: View) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
         self.view = view
         self.live = Live(self.table(), console=Console(stderr=True), auto_refresh=False, transient=True)
         self.live.start()
 
     def __call__(self) -> None:
-        """Several times a second."""
+        """Draw the table anew; called several times a second."""
         self.live.update(self.table(), refresh=True)
 
     def table(self) -> Table:
-        """The table of this moment."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(*COLUMNS, title=Text(headline(self.view)), title_justify="left")
         for row in rows(self.view):
-            table.add_row(*map(Text, row))  # as it is: rich reads markup in strings, and peers may send some
+            table.add_row(
+                *map(Text, row)
+            )  # a Text: rich interprets markup in strings, and peers may send some
         return table
 
     @staticmethod
-    def wanted() -> bool:
+    def is_available() -> bool:
         """Whether standard error is a terminal."""
         return sys.stderr.isatty()
 
 
 def metrics(view: View) -> str:
-    """In Prometheus' text format."""
+    """Metrics in Prometheus' text format."""
     view.refresh()
     label = f'agent="{_escaped(view.settings.name)}",run="{_escaped(view.settings.run)}"'
     lines: list[str] = []
@@ -99,25 +110,25 @@ def metrics(view: View) -> str:
     ]
     lines += [
         f'destiny_days_left{{{label},file="{name}"}} {_number(days)}'
-        for name, days in view.hub.tls.days_left(time.time()).items()
+        for name, days in view.connections.tls.days_left(time.time()).items()
         if math.isfinite(days)
     ]
     for name, kind, about, of in (
-        ("connected", "gauge", "Whether there is a connection", lambda n: int(n.link is not None)),
+        ("connected", "gauge", "Whether there is a connection", lambda n: int(n.connection is not None)),
         ("received_bytes_total", "counter", "Bytes received", lambda n: n.bytes_in),
         ("sent_bytes_total", "counter", "Bytes sent", lambda n: n.bytes_out),
-        ("connections_total", "counter", "Connections made", lambda n: n.connections),
+        ("connections_total", "counter", "Connections made", lambda n: n.connection_count),
     ):
         lines += [f"# HELP destiny_neighbour_{name} {about}.", f"# TYPE destiny_neighbour_{name} {kind}"]
         lines += [
             f'destiny_neighbour_{name}{{{label},neighbour="{_escaped(n.name)}"}} {of(n)}'
-            for n in view.hub.neighbours
+            for n in view.connections.neighbours
         ]
     return "\n".join(lines) + "\n"
 
 
 def page(view: View) -> str:
-    """A small page that reloads itself."""
+    """An HTML page that reloads itself."""
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows(view)
@@ -127,38 +138,40 @@ def page(view: View) -> str:
         f"<title>{html.escape(view.settings.name)}</title>"
         "<style>body{font:16px sans-serif;margin:2em}td,th{padding:.3em 1em;text-align:left}</style>"
         f"<h1>{html.escape(view.settings.name)}</h1><p>{html.escape(headline(view))}</p>"
-        f"<table><tr>{head}</tr>{body}</table><p>{html.escape(days_left(view.hub.tls))}</p><h2>Events</h2><ul>{events(view.journal)}</ul></html>"
+        f"<table><tr>{head}</tr>{body}</table><p>{html.escape(days_left(view.connections.tls))}</p><h2>Events</h2><ul>{events(view.event_log)}</ul></html>"
     )
 
 
 def days_left(credentials: Credentials) -> str:
-    """How long the files of [tls] are still valid, in one line."""
-    known = {name: days for name, days in credentials.days_left(time.time()).items() if math.isfinite(days)}
+    """When the files of [tls] expire, in one line."""
+    remaining = {
+        name: days for name, days in credentials.days_left(time.time()).items() if math.isfinite(days)
+    }
     return "; ".join(
         f"{name} expires in {days:.1f} days" if days > 0 else f"{name} has expired"
-        for name, days in known.items()
+        for name, days in remaining.items()
     )
 
 
-def events(journal: Journal) -> str:
-    """What happened lately, newest first: when, what, with whom and why."""
+def events(event_log: EventLog) -> str:
+    """The latest events as HTML list items, newest first."""
     lines = []
-    for e in reversed(journal.recent):
+    for e in reversed(event_log.recent):
         about = " ".join(str(e[key]) for key in ("time", "event", "peer") if key in e)
         lines.append(f"<li>{html.escape(': '.join([about, str(e['why'])] if 'why' in e else [about]))}</li>")
     return "".join(lines)
 
 
 def serve(port: int) -> Callable[[View], Callable[[], None]]:
-    """A watcher that answers on this machine's own address, and only there."""
+    """A watcher that serves page and metrics on the loopback address."""
 
     def start(view: View) -> Callable[[], None]:
         try:
             listener = socket.create_server(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or error
+            why = (isinstance(error, OSError) and error.strerror) or error
             raise SettingsError(f"--status {port} cannot be used: {why}") from error
-        view.hub.spawn(_serving(view, listener))
+        view.connections.spawn(_serving(view, listener))
         return lambda: None
 
     return start
@@ -167,9 +180,9 @@ def serve(port: int) -> Callable[[View], Callable[[], None]]:
 async def _serving(view: View, listener: socket.socket) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
-                asked = await reader.readuntil(b"\r\n\r\n")
-            writer.write(respond(view, asked))
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                request = await reader.readuntil(b"\r\n\r\n")
+            writer.write(respond(view, request))
             await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
@@ -177,21 +190,19 @@ async def _serving(view: View, listener: socket.socket) -> None:
             writer.close()
 
     try:
-        async with await asyncio.start_server(answer, sock=listener, limit=REQUEST) as server:
+        async with await asyncio.start_server(answer, sock=listener, limit=MAX_REQUEST) as server:
             await server.serve_forever()
-    except Exception as error:  # a run does not end for want of a page
-        view.hub.view_failed(error)
+    except Exception as error:  # the run goes on without a page
+        view.connections.on_view_error(error)
 
 
-def respond(view: View, asked: bytes) -> bytes:
-    """The answer to a request; anything but a plain look is turned away."""
-    first, *headers = asked.decode("latin-1").split("\r\n")
+def respond(view: View, request: bytes) -> bytes:
+    """The response to a request; anything but GET from localhost is rejected."""
+    first, *headers = request.decode("latin-1").split("\r\n")
     method, _, path = first.partition(" ")
     path = path.partition(" ")[0]
-    asked_of = next(
-        (h.partition(":")[2].strip() for h in headers if h.lower().startswith("host:")), "localhost"
-    )
-    if asked_of.partition(":")[0] not in (
+    host = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("host:")), "localhost")
+    if host.partition(":")[0] not in (
         "127.0.0.1",
         "localhost",
     ):  # a page elsewhere must not read this one

@@ -1,4 +1,4 @@
-"""One connection with another agent, from the end of the TLS handshake to its own end."""
+"""One connection with another agent: an asyncio protocol with the states of `ConnectionState`."""
 
 from __future__ import annotations
 
@@ -8,225 +8,287 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from destiny.agents.transport import messages, tls
-from destiny.agents.transport.messages import Header, Hello, Kind, Refused, sanitise
+from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitise
 from destiny.agents.transport.neighbour import Message, Neighbour
-from destiny.agents.transport.tls import Shown
+from destiny.agents.transport.state import (
+    AFTER_PEERS_BYE,
+    ENDED,
+    WRITABLE,
+    ConnectionEvent,
+    ConnectionState,
+    next_state,
+)
+from destiny.agents.transport.tls import PeerCertificate
 
 if TYPE_CHECKING:
-    from destiny.agents.transport.connections import Hub
+    from destiny.agents.transport.connections import Connections
 
-SILENCE = 30_000  # milliseconds without a sign of life after which the system gives a connection up
-PROBES = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))  # seconds, seconds, count: as long
-FLUSH = 2.0  # seconds a refusal may take to leave before the connection is cut
+USER_TIMEOUT = 30_000  # milliseconds that written data may stay unacknowledged before the system gives up
+# Idle seconds before the first probe, seconds between probes, their number: 15 + 3 * 5 s, as long as above.
+KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+FLUSH_TIMEOUT = 2.0  # seconds to flush a REFUSED before the socket is closed
 
 
-class Link(asyncio.BufferedProtocol):
-    """Reads messages into memory set aside for the neighbour, writes them, and honours back-pressure.
+class Connection(asyncio.BufferedProtocol):
+    """Reads messages into the neighbour's buffers, writes messages, and honours back-pressure.
 
     Parameters
     ----------
-    hub : Hub
-        Decides whom to admit and hears what happens.
+    connections : Connections
+        All connections of this agent: decides whom to admit, and is told of messages and of the end.
     address : str
-        Where the other side is, for the log.
-    called : Neighbour, optional
-        Whom we called; None if somebody called us.
+        Address of the peer, for the log.
+    target : Neighbour, optional
+        The neighbour that was dialled; None for an incoming connection.
+
+    Attributes
+    ----------
+    state : ConnectionState
+        Changed by `_advance` and nowhere else.
+    peer : Neighbour or None
+        Set when the peer's HELLO is accepted.
+    certificate : PeerCertificate or None
+        Set when the TLS handshake is done.
+    write_paused : bool
+        The send buffer is full: asyncio's flow control, independent of the state.
+    next_out : int
+        The first round not yet written to this connection.
+    decision : Future
+        Done when the peer is admitted or the connection has ended.
     """
 
-    def __init__(self, hub: Hub, address: str, called: Neighbour | None = None) -> None:
-        self.hub, self.address, self.called = hub, address, called
-        self.peer: Neighbour | None = None  # known after its HELLO was accepted
-        self.reader = messages.Reader(self.room)
-        self.slot: bytearray | None = None  # memory of the message being read
-        self.shown: Shown | None = None  # known after the handshake
-        self.paused = self.dead = self.said_bye = self.heard_bye = False
-        self.disagreed = False  # one side does not accept the other: waiting alone does not help
-        self.next_out = 0  # the first round this connection has not carried to the peer
-        self.settled: asyncio.Future[None] = hub.loop.create_future()  # admitted, or over
-        self.transport: asyncio.Transport
+    transport: asyncio.Transport
+
+    def __init__(self, connections: Connections, address: str, target: Neighbour | None = None) -> None:
+        self.connections, self.address, self.target = connections, address, target
+        self.state = ConnectionState.CONNECTING
+        self.peer: Neighbour | None = None
+        self.certificate: PeerCertificate | None = None
+        self.reader = messages.Reader(self.allocate)
+        self.buffer: bytearray | None = None  # holds the DATA message being read
+        self.write_paused = False
+        self.next_out = 0
+        self.decision: asyncio.Future[None] = connections.loop.create_future()
+
+    def _advance(self, event: ConnectionEvent) -> None:
+        self.state = next_state(self.state, event)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def can_send(self) -> bool:
+        """Whether DATA or BYE may be written now."""
+        return self.state in WRITABLE and not self.write_paused
 
     @property
     def identities(self) -> frozenset[str]:
-        """The names in the other side's certificate."""
-        return frozenset() if self.shown is None else self.shown.names
+        """The names in the peer's certificate."""
+        return frozenset() if self.certificate is None else self.certificate.names
 
     @property
-    def who(self) -> str:
-        """The other side for the log: the agent if known, else what its certificate says."""
-        known = self.peer or self.called
-        return known.name if known else self.shown_identities or "unknown"
+    def peer_name(self) -> str:
+        """The peer's name for the log: the neighbour's if known, else the names in its certificate."""
+        neighbour = self.peer or self.target
+        return neighbour.name if neighbour else sanitise(", ".join(sorted(self.identities))) or "unknown"
 
-    @property
-    def shown_identities(self) -> str:
-        """What its certificate says, safe to show."""
-        return sanitise(", ".join(sorted(self.identities)))
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is over: both certificates are of our CA."""
+        """The TLS handshake is done. On a dialled connection, check the certificate and write HELLO."""
         self.transport = cast(asyncio.Transport, transport)
-        self.hub.links.add(self)
-        _tune(transport.get_extra_info("socket"))
-        secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        self.shown = Shown.of(secured)
-        if self.called is not None:
+        self._advance(ConnectionEvent.TLS_ESTABLISHED)
+        self.connections.open_connections.add(self)
+        _set_socket_options(transport.get_extra_info("socket"))
+        ssl_object: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        self.certificate = PeerCertificate.of(ssl_object)
+        if self.target is not None:
             try:
-                self.hub.check_identity(self, self.called)
-            except Refused as error:
+                self.connections.check_certificate(self, self.target)
+            except Refusal as error:
                 self.refuse(str(error))
                 return
-            self.write(self.hub.hello(self.called))
+            self.write(self.connections.hello(self.target))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Where the next bytes go."""
-        return memoryview(bytearray(256)) if self.dead else self.reader.buffer()
+        """Memory for the next bytes; bytes that arrive after the end are read and discarded."""
+        return memoryview(bytearray(256)) if self.has_ended else self.reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
-        if self.dead:
+        """Handle the message if these bytes complete one; refuse the peer if the message is not valid."""
+        if self.has_ended:
             return
         try:
             if self.peer is not None:
                 self.peer.bytes_in += nbytes
-            if (whole := self.reader.filled(nbytes)) is not None:
-                self.take(*whole)
-        except Refused as error:
+            if (message := self.reader.advance(nbytes)) is not None:
+                self.on_message(*message)
+        except Refusal as error:
             self.refuse(str(error))
 
-    def room(self, header: Header) -> memoryview:
-        """Memory for a message; refuses what is not due."""
-        if self.heard_bye and header.kind is not Kind.REFUSED:
-            raise Refused(f"sent {header.kind.name} after its BYE")
-        if header.kind is not Kind.DATA:
+    def pause_writing(self) -> None:
+        """The send buffer is full: the peer reads more slowly than we write."""
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        """The send buffer has drained: send what the neighbour still lacks."""
+        self.write_paused = False
+        if self.peer is not None and not self.has_ended:
+            self.connections.send_pending(self.peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, by either side or by an error."""
+        self.connections.open_connections.discard(self)
+        rejection = None if exc is None else tls.rejection_reason(exc)
+        if self.target is not None and self.peer is None:
+            why = f"ended the connection before its HELLO: {tls.UNCLEAR}"
+        else:
+            why = f"ended the connection ({tls.describe_error(exc)})" if exc else "ended the connection"
+        self._end(ConnectionEvent.LOST, rejection or why, disagreement=rejection is not None)
+
+    # Reading
+
+    def allocate(self, header: Header) -> memoryview:
+        """Memory for the message that a header announces; `Refusal` if it is not valid in this state."""
+        if self.state in AFTER_PEERS_BYE and header.kind not in self.connections.store.after_bye:
+            raise Refusal(f"sent {header.kind.name} after its BYE")
+        if header.kind in messages.JSON:
             if header.round or (header.mark and header.kind is not Kind.HELLO):
-                raise Refused(f"sent {header.kind.name} with a round or a mark, which it cannot have")
-            return memoryview(bytearray(header.length))  # at most `wire.WORDS`
+                raise Refusal(f"sent {header.kind.name} with a round or a mark, which it cannot have")
+            return memoryview(bytearray(header.length))  # at most `messages.MAX_JSON` or `MAX_KEY`
         peer = self.peer
         if peer is None:
-            raise Refused("sent data before its HELLO")
-        if header.round != (due := self.hub.due(peer)):
-            raise Refused(f"sent round {header.round} where round {due} was due")
+            raise Refusal("sent data before its HELLO")
+        self.connections.store.check_header(peer, header)
         if header.mark > header.round:
-            raise Refused(f"sent mark {header.mark} in round {header.round}: it has not come so far")
-        exact = self.hub.post.size(due)
-        if not self.fits(header.length, exact):
-            expected = f"at most {self.hub.largest}" if exact is None else str(exact)
-            raise Refused(f"announced {header.length} bytes for round {due}, expected {expected}")
-        if not peer.free:
-            raise Refused("sent more rounds than it may be ahead")
-        self.slot = peer.free.pop()
-        return memoryview(self.slot)[: header.length]
+            raise Refusal(f"sent mark {header.mark} in round {header.round}: a mark cannot be ahead")
+        if header.kind is not Kind.DATA:
+            return memoryview(bytearray(header.length))  # at most `Limits.largest`
+        if not peer.free_buffers:
+            raise Refusal("sent more rounds than it may be ahead")
+        self.buffer = peer.free_buffers.pop()
+        return memoryview(self.buffer)[: header.length]
 
-    def fits(self, length: int, exact: int | None) -> bool:
-        """Whether a message may have so many bytes; before its round all that is known is the largest."""
-        return 0 < length <= self.hub.largest and length % 8 == 0 and exact in (None, length)
-
-    def take(self, header: Header, content: memoryview) -> None:
-        """A whole message."""
+    def on_message(self, header: Header, content: memoryview) -> None:
+        """Handle a complete message; `Refusal` if it is not valid in this state."""
         if header.kind is Kind.REFUSED:
-            self.disagreed = True
-            self.cut(self.hub.refused_by(self, messages.reason(content)))
+            why = self.connections.on_refused(self, messages.read_reason(content))
+            self.abort(why, disagreement=True)
         elif self.peer is None:
             if header.kind is not Kind.HELLO:
-                raise Refused(f"sent {header.kind.name} before its HELLO")
-            self.hub.admit(self, Hello.unpack(content), header.mark)
+                raise Refusal(f"sent {header.kind.name} before its HELLO")
+            self.connections.on_hello(self, Hello.unpack(content), header.mark)
         elif header.kind is Kind.DATA:
-            self.take_numbers(self.peer, header, content)
+            self.on_data(self.peer, header, content)
         elif header.kind is Kind.BYE:
-            self.heard_bye = True
-            self.hub.bye(self.peer, messages.reason(content))
+            self._advance(ConnectionEvent.BYE_READ)
+            self.connections.on_bye(self.peer, messages.read_reason(content))
+        elif header.kind in messages.PRIVATE:
+            self.connections.store.on_private(self.peer, header, content)
         else:
-            raise Refused("sent a second HELLO")
+            raise Refusal("sent a second HELLO")
 
-    def take_numbers(self, peer: Neighbour, header: Header, content: memoryview) -> None:
-        """A round's numbers."""
-        if not messages.finite(np.frombuffer(content)):
-            raise Refused(f"sent numbers that are not finite in round {header.round}")
-        assert self.slot is not None
-        peer.inbox.append(Message(header.round, header.length, self.slot))
-        self.slot = None
-        peer.need = header.round + 1
-        self.hold_on(peer)
-        self.hub.arrived(peer, header.mark)
+    def on_data(self, peer: Neighbour, header: Header, content: memoryview) -> None:
+        """Hand the numbers of a round to the exchange."""
+        assert self.buffer is not None
+        self.connections.store.on_data(peer, Message(header.round, header.length, self.buffer), content)
+        self.buffer = None
+        self.pause_if_full(peer)
+        self.connections.on_mark(peer, header.mark)
 
-    def hold_on(self, peer: Neighbour) -> None:
-        """Read no further while there is no memory for another message."""
-        if not peer.free:
+    def pause_if_full(self, peer: Neighbour) -> None:
+        """Stop reading while there is no buffer for another message: TCP then slows the peer down."""
+        if not peer.free_buffers:
             self.transport.pause_reading()
 
-    def go_on(self) -> None:
-        """There is memory again."""
-        if not self.dead and not self.transport.is_reading():
+    def resume_reading(self) -> None:
+        """Read on: a buffer is free again."""
+        if not self.has_ended and not self.transport.is_reading():
             self.transport.resume_reading()
 
-    def write(self, message: bytes | memoryview) -> None:
-        """Send a whole message."""
+    # Writing
+
+    def admit(self, peer: Neighbour, need: int) -> None:
+        """Accept the peer's HELLO, and answer it if the peer dialled. ``need``: the first round it lacks."""
+        self._advance(ConnectionEvent.HELLO_ACCEPTED)
+        self.peer, self.next_out = peer, need
+        self.pause_if_full(peer)
+        if self.target is None:
+            self.write(self.connections.hello(peer))
+        self._decide()
+
+    def write(self, message: bytes | bytearray | memoryview) -> None:
+        """Write a complete message."""
         if self.peer is not None:
             self.peer.bytes_out += len(message)
         self.transport.write(message)
 
-    def pause_writing(self) -> None:
-        """The other side does not read as fast as we write."""
-        self.paused = True
+    def write_bye(self, why: str) -> None:
+        """Write BYE; after it only REFUSED may follow, and with private sums what others still need."""
+        self._advance(ConnectionEvent.BYE_WRITTEN)
+        self.write(messages.encode_json(Kind.BYE, {"why": why}))
 
-    def resume_writing(self) -> None:
-        """It does again."""
-        self.paused = False
-        if self.peer is not None and not self.dead:
-            self.hub.pump(self.peer)
+    # Ending
 
     def refuse(self, why: str) -> None:
-        """Say why, here and there, and end the connection."""
-        if self.dead:
+        """Log the reason, write it as REFUSED and close the connection."""
+        if self.has_ended:
             return
-        sentence = f"{self.who} ({self.address}) {why}"
-        known = self.called or next((n for n in self.hub.neighbours if n.identity in self.identities), None)
-        if known is not None:
-            self.hub.journal.neighbour("refused", known.name, sentence, address=self.address)
+        sentence = f"{self.peer_name} ({self.address}) {why}"
+        neighbours = self.connections.neighbours
+        neighbour = self.target or next((n for n in neighbours if n.identity in self.identities), None)
+        log = self.connections.event_log
+        if neighbour is not None:
+            log.report_neighbour("refused", neighbour.name, sentence, address=self.address)
         else:
-            self.hub.journal.stranger(self.who, sentence, self.address)
-        self.disagreed = True
-        self.write(messages.words(Kind.REFUSED, {"why": why}))
-        self.end(why)
+            log.report_stranger(self.peer_name, sentence, self.address)
+        self.write(messages.encode_json(Kind.REFUSED, {"why": why}))
+        self._end(ConnectionEvent.CLOSE, why, disagreement=True)
         with contextlib.suppress(RuntimeError):
             self.transport.close()  # flushes first
-        self.hub.loop.call_later(FLUSH, self.transport.abort)
+        self.connections.loop.call_later(FLUSH_TIMEOUT, self.transport.abort)
 
-    def cut(self, why: str = "") -> None:
-        """End the connection at once."""
-        self.end(why)
+    def abort(self, why: str = "", disagreement: bool = False) -> None:
+        """Close the socket at once, even if a REFUSED is not yet flushed.
+
+        Before the TLS handshake is done there is nothing to do: asyncio closes the socket itself.
+
+        Parameters
+        ----------
+        why : str
+            The reason, for the log.
+        disagreement : bool
+            Whether one side refused the other: waiting will not help.
+        """
+        if self.state is ConnectionState.CONNECTING:
+            return
+        if not self.has_ended:
+            self._end(ConnectionEvent.CLOSE, why, disagreement)
         self.transport.abort()
 
-    def end(self, why: str) -> None:
-        """Not to be used any more, whatever still comes."""
-        if self.dead:
+    def _end(self, event: ConnectionEvent, why: str, disagreement: bool) -> None:
+        """Enter CLOSING or CLOSED; the first time, return the buffer and report the end."""
+        had_ended = self.has_ended
+        self._advance(event)
+        if had_ended:
             return
-        self.dead = True
-        if self.peer is not None and self.slot is not None:
-            self.peer.free.append(self.slot)
-        self.slot = None
-        if not self.settled.done():
-            self.settled.set_result(None)
-        self.hub.ended(self, why)
+        if self.peer is not None and self.buffer is not None:
+            self.peer.free_buffers.append(self.buffer)
+        self.buffer = None
+        self._decide()
+        self.connections.on_closed(self, why, disagreement)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The other side is gone."""
-        self.hub.links.discard(self)
-        rejection = None if exc is None else tls.rejection(exc)
-        self.disagreed = self.disagreed or rejection is not None
-        if self.called is not None and self.peer is None:
-            ended = f"ended the connection before its HELLO: {tls.UNCLEAR}"
-        else:
-            ended = f"ended the connection ({tls.spell(exc)})" if exc else "ended the connection"
-        self.end(rejection or ended)
+    def _decide(self) -> None:
+        if not self.decision.done():
+            self.decision.set_result(None)
 
 
-def _tune(sock: socket.socket) -> None:
-    """Small messages leave at once; a dead line is noticed whether idle (keepalive) or in use (timeout)."""
+def _set_socket_options(sock: socket.socket) -> None:
+    """Send small messages at once; detect a dead peer when idle (keepalive) and when writing (timeout)."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (*PROBES, ("TCP_USER_TIMEOUT", SILENCE)):
+    for name, value in (*KEEPALIVE, ("TCP_USER_TIMEOUT", USER_TIMEOUT)):
         if hasattr(socket, name):  # not on every system
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

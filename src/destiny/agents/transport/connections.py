@@ -1,4 +1,4 @@
-"""All connections of an agent: who is admitted, and what they report."""
+"""All connections of an agent: decides who is admitted, and handles what connections report."""
 
 from __future__ import annotations
 
@@ -7,37 +7,60 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any, Protocol
 
-from destiny.agents.event_log import Journal
-from destiny.agents.transport.connection import Link
-from destiny.agents.transport.connector import Door
-from destiny.agents.transport.event_loop import Ended, Waiting
-from destiny.agents.transport.messages import Hello, Kind, Refused, sanitise, words
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.event_log import EventLog
+from destiny.agents.transport.connection import Connection
+from destiny.agents.transport.connector import Connector
+from destiny.agents.transport.event_loop import EventLoop, RunEnded
+from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitise
+from destiny.agents.transport.neighbour import Message, Neighbour
+from destiny.agents.transport.state import WRITABLE
 from destiny.agents.transport.tls import Credentials
 from destiny.engines.same_settings import difference
 
-LAST_WORDS = 2.0  # seconds for what was written to leave
+FLUSH_TIMEOUT = 2.0  # seconds that written messages may take to leave when the agent closes
 
 
-class Post(Protocol):
-    """What the hub asks of the exchange."""
+class RoundStore(Protocol):
+    """The rounds of this agent, as the transport needs them (`destiny.agents.exchange.Exchange`)."""
 
-    def due(self, peer: Neighbour) -> int:
-        """The round that must come next from a neighbour."""
+    after_bye: frozenset[Kind]
+    """What a neighbour may send after it has said that it is done."""
 
-    def size(self, round: int) -> int | None:
-        """Bytes of a message of a round, if that is known already."""
+    def check_header(self, peer: Neighbour, header: Header) -> None:
+        """Raise Refusal unless a message with a round is due from a neighbour, and has the right size."""
 
-    def pump(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks, as far as it reads."""
+    def on_data(self, peer: Neighbour, message: Message, content: memoryview) -> None:
+        """A round's numbers have come; raises Refusal if they cannot be right."""
 
-    def serves(self, peer: Neighbour, need: int, mark: int) -> None:
-        """Refuse a neighbour that needs a round nobody has any more, or claims what cannot be."""
+    def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:
+        """A message has come that belongs to private sums."""
 
-    def learnt(self, peer: Neighbour) -> None:
-        """A neighbour's mark may have moved."""
+    def on_connected(self, peer: Neighbour) -> None:
+        """Both sides have said HELLO."""
+
+    def on_disconnected(self, peer: Neighbour) -> None:
+        """The connection is over."""
+
+    def send_pending(self, peer: Neighbour) -> None:
+        """Write the rounds that a neighbour lacks, until its send buffer is full."""
+
+    def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
+        """Raise `Refusal` if the rounds of a HELLO are impossible or cannot be sent any more."""
+
+    def on_mark(self) -> None:
+        """A neighbour's mark has moved."""
+
+
+class Stage(Enum):
+    """How far this agent is, as far as its connections are concerned."""
+
+    RUNNING = auto()
+    FINISHED = auto()
+    """It has its answer: each neighbour is sent the rounds it lacks, then BYE."""
+    CLOSING = auto()
 
 
 @dataclass(frozen=True)
@@ -50,236 +73,273 @@ class Address:
 
 @dataclass(frozen=True)
 class Limits:
-    """What nothing that a neighbour sends can exceed."""
+    """Upper bounds on what a neighbour may send."""
 
     largest: int
     """Bytes of the largest message of this run."""
     agents: int
     rounds: int
-    """More than any agent of this run ever gets to."""
+    """More rounds than any agent of this run takes."""
+    degree: int = 1
+    """Neighbours of an agent at least."""
 
 
-class Hub(Waiting):
-    """Whom this agent is connected with.
+class Connections(EventLoop):
+    """The connections of one agent, and its event loop.
 
     Parameters
     ----------
     me : Hello
-        What this agent says of itself; ``need`` is filled in for each neighbour.
+        This agent's HELLO; ``need`` is filled in for each neighbour.
     neighbours : sequence of Neighbour
     listen : Address
     credentials : Credentials
-    journal : Journal
+    event_log : EventLog
     deadline : float
         Seconds to wait for a neighbour; 0 means for ever.
     limits : Limits
+
+    Attributes
+    ----------
+    store : RoundStore
+        Set by `open`.
+    open_connections : set of Connection
+        All whose sockets are open, admitted or not.
+    mark : int
+        This agent never needs a round before this one again, even if it is restarted.
+    rounds : int
+        Rounds finished by this process.
     """
 
+    store: RoundStore
+
     def __init__(
-        self, me: Hello, neighbours: Sequence[Neighbour], listen: Address,
-        credentials: Credentials, journal: Journal, deadline: float, limits: Limits,
-    ) -> None:  # fmt: skip
+        self,
+        me: Hello,
+        neighbours: Sequence[Neighbour],
+        listen: Address,
+        credentials: Credentials,
+        event_log: EventLog,
+        deadline: float,
+        limits: Limits,
+    ) -> None:
         super().__init__(deadline)
-        self.loop.set_exception_handler(self.mishap)
+        self.loop.set_exception_handler(self.on_loop_error)
         self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, credentials
-        self.journal, self.limits, self.largest = journal, limits, limits.largest
+        self.event_log, self.limits = event_log, limits
         self.by_name = {n.name: n for n in neighbours}
-        self.post: Post
-        self.links: set[Link] = set()  # whose sockets are open, admitted or not
-        self.door: Door | None = None
-        self.mark = 0  # this agent needs no round before it again, whatever happens to it
-        self.rounds = 0  # finished in this process
-        self.finished = self.closing = False
+        self.stage = Stage.RUNNING
+        self.open_connections: set[Connection] = set()
+        self.connector: Connector | None = None
+        self.mark = 0
+        self.rounds = 0
         for n in self.neighbours:
-            n.make_room(self.largest)
+            n.allocate(limits.largest)
 
     # Opening and closing
 
-    def open(self, post: Post) -> None:
-        """Listen, and call the neighbours we are to call."""
-        self.post = post
+    def open(self, store: RoundStore) -> None:
+        """Listen, and dial the neighbours this agent is to dial."""
+        self.store = store
         for n in self.neighbours:
-            n.since = time.monotonic()
+            n.waiting_since = time.monotonic()
         names = ", ".join(n.name for n in self.neighbours)
-        self.journal.tell("waiting", names, f"waiting for {names}")
-        self.door = Door(self, self.address.host, self.address.port, self.tls)
+        self.event_log.report("waiting", names, f"waiting for {names}")
+        self.connector = Connector(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
+    @property
+    def is_open(self) -> bool:
+        return self.connector is not None
+
+    @property
+    def has_finished(self) -> bool:
+        return self.stage is Stage.FINISHED
+
+    @property
+    def is_closing(self) -> bool:
+        return self.stage is Stage.CLOSING
+
     def meet(self) -> None:
-        """Wait for all neighbours. The numbers of neighbours they have are fixed from here on."""
+        """Wait until every neighbour has said HELLO; their degrees are fixed from then on."""
         self.wait(lambda: all(n.degree or n.degree_in_hello for n in self.neighbours))
         for n in self.neighbours:
             n.degree = n.degree or n.degree_in_hello
 
+    def finish(self) -> None:
+        """This agent has its answer: send every neighbour what it lacks, then BYE."""
+        self.stage = Stage.FINISHED
+        for n in self.neighbours:
+            self.send_pending(n)
+
     def close(self) -> None:
-        """End all connections; what was written leaves first."""
+        """Close all connections, after what was written has left, and the event loop."""
         if self.loop.is_closed():
             return
-        self.closing = True
-        self.loop.run_until_complete(self.hang_up())
+        self.stage = Stage.CLOSING
+        self.loop.run_until_complete(self.close_all())
         self.loop.close()
 
-    async def hang_up(self) -> None:
-        """The end of all tasks and connections."""
+    async def close_all(self) -> None:
+        """Cancel all tasks, stop listening, flush and close all connections."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        if self.door is not None:
-            self.door.listener.close()  # at once: whoever calls now is told, and calls again
-        links = [n.link for n in self.neighbours if n.link is not None]
-        for link in links:
-            link.transport.close()
+        if self.connector is not None:
+            self.connector.listener.close()  # at once: new callers see it and dial again later
+        admitted = [n.connection for n in self.neighbours if n.connection is not None]
+        for connection in admitted:
+            connection.transport.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS):
-                while any(not link.dead for link in links):
+            async with asyncio.timeout(FLUSH_TIMEOUT):
+                while any(not connection.has_ended for connection in admitted):
                     await asyncio.sleep(0.01)
-        for link in list(self.links):  # those that were refused a moment ago, too
-            link.cut()
+        for connection in list(self.open_connections):  # also those still writing a REFUSED
+            connection.abort()
         await asyncio.sleep(0)
 
-    # Who is admitted
+    # Admission
 
     def hello(self, n: Neighbour) -> bytes:
         """Our HELLO to a neighbour."""
-        return replace(self.me, need=n.need).pack(self.mark)
+        return replace(self.me, need=n.next_in).pack(self.mark)
 
-    def check_identity(self, link: Link, n: Neighbour) -> None:
-        """The certificate must be the neighbour's."""
-        if (why := self.mismatch(link, n)) is not None:
-            raise Refused(why)
-
-    def mismatch(self, link: Link, n: Neighbour) -> str | None:
+    def mismatch(self, connection: Connection, n: Neighbour) -> str | None:
         """Why the certificate of a connection is not the neighbour's, or None."""
-        assert link.shown is not None
-        return link.shown.mismatch(n.identity, n.pin, self.tls)
+        assert connection.certificate is not None
+        return connection.certificate.mismatch(n.identity, n.pin, self.tls)
 
-    def by_certificate(self, link: Link) -> Neighbour | None:
-        """The neighbour whose certificate the other side has shown."""
-        return next((n for n in self.neighbours if self.mismatch(link, n) is None), None)
+    def check_certificate(self, connection: Connection, n: Neighbour) -> None:
+        """Raise `Refusal` if the certificate of a connection is not the neighbour's."""
+        if (why := self.mismatch(connection, n)) is not None:
+            raise Refusal(why)
 
-    def admit(self, link: Link, hello: Hello, mark: int) -> None:
-        """Let a caller in, or refuse it naming what does not fit."""
+    def by_certificate(self, connection: Connection) -> Neighbour | None:
+        """The neighbour to whom the certificate of a connection belongs."""
+        return next((n for n in self.neighbours if self.mismatch(connection, n) is None), None)
+
+    def on_hello(self, connection: Connection, hello: Hello, mark: int) -> None:
+        """Admit the peer, or raise `Refusal` naming what does not fit."""
         n = self.by_name.get(hello.agent)
-        if n is None or (link.called is not None and n is not link.called):
-            raise Refused(f"says it is {hello.agent!r}, which is not whom {self.me.agent} talks to here")
-        self.check_identity(link, n)
+        if n is None or (connection.target is not None and n is not connection.target):
+            raise Refusal(f"says it is {hello.agent!r}, which is not whom {self.me.agent} talks to here")
+        self.check_certificate(connection, n)
         try:
             self.check_run(n, hello)
             self.check_degree(n, hello.degree)
-            self.post.serves(n, hello.need, mark)
-        except Refused as error:
-            n.trouble, n.wrong = str(error), True  # the link tells it
+            self.store.check_request(n, hello.need, mark)
+        except Refusal as error:
+            n.trouble, n.disagrees = str(error), True  # `Connection.refuse` reports it
             raise
-        if n.link is not None:  # the newest is the true one: its side has given the other up
-            n.link.cut()
-        n.link, n.trouble, n.wrong, n.degree_in_hello = link, "", False, hello.degree
-        n.told.clear()
-        if n.connections == 0:
-            n.received = hello.need
-        n.connections += 1
-        link.peer, link.next_out = n, hello.need
-        link.hold_on(n)
-        if link.called is None:
-            link.write(self.hello(n))
+        if n.connection is not None:  # the neighbour has given it up, or it would not connect anew
+            n.connection.abort()
+        n.connection, n.trouble, n.disagrees, n.degree_in_hello = connection, "", False, hello.degree
+        n.reported_troubles.clear()
+        if n.connection_count == 0:
+            n.first_need = hello.need
+        n.connection_count += 1
+        connection.admit(n, hello.need)
         sentence = f"connected to {n.name}"
-        self.journal.neighbour("connected", n.name, sentence, address=link.address, need=hello.need)
-        if not link.settled.done():
-            link.settled.set_result(None)
-        self.arrived(n, mark)
-        self.pump(n)
+        self.event_log.report_neighbour(
+            "connected", n.name, sentence, address=connection.address, need=hello.need
+        )
+        self.store.on_connected(n)
+        self.on_mark(n, mark)
+        self.send_pending(n)
 
     def check_run(self, n: Neighbour, hello: Hello) -> None:
-        """Everything that must be equal is."""
+        """Raise `Refusal` if the neighbour's run, version, index or settings are not ours."""
         pairs = {
-            "run": (self.me.run, hello.run), "package version": (self.me.version, hello.version),
+            "run": (self.me.run, hello.run),
+            "package version": (self.me.version, hello.version),
             "its index": (n.index, hello.index),
-        }  # fmt: skip
+        }
         for what, (here, there) in pairs.items():
             if here != there:
-                raise Refused(f"is in another run: {what} is {here!r} at {self.me.agent}, {there!r} there")
+                raise Refusal(f"is in another run: {what} is {here!r} at {self.me.agent}, {there!r} there")
         if self.me.digest != hello.digest:
-            found = difference(self.me.settings, hello.settings)
-            name, mine, theirs = map(sanitise, found or ("the digest", self.me.digest, hello.digest))
-            raise Refused(f"is in another run: {name} is {mine} at {self.me.agent}, {theirs} there")
+            first = difference(self.me.settings, hello.settings)
+            name, mine, theirs = map(sanitise, first or ("the digest", self.me.digest, hello.digest))
+            raise Refusal(f"is in another run: {name} is {mine} at {self.me.agent}, {theirs} there")
 
     def check_degree(self, n: Neighbour, degree: int) -> None:
-        """A neighbour's number of neighbours is possible, and what it was when the run began."""
-        if not 1 <= degree < self.limits.agents:
-            most = self.limits.agents - 1
-            raise Refused(f"says it has {degree} neighbours, expected 1 to {most} among {most + 1} agents")
+        """Raise `Refusal` if a degree is impossible, or not the one this run began with."""
+        least, most = self.limits.degree, self.limits.agents - 1
+        if not least <= degree <= most:
+            raise Refusal(
+                f"says it has {degree} neighbours, expected {least} to {most} among {most + 1} agents"
+            )
         for here in (n.degree, n.degree_in_file):
             if here is not None and here != degree:
-                raise Refused(f"is in another run: it says it has {degree} neighbours, expected {here}")
+                raise Refusal(f"is in another run: it says it has {degree} neighbours, expected {here}")
 
-    def refused_by(self, link: Link, why: str) -> str:
-        """The other side does not want us; the same in words."""
-        told = f"refused {self.me.agent}, which {why}"
-        known = link.peer or link.called or self.by_certificate(link)
-        if known is not None:
-            self.note_trouble(known, told, True)
-        return told
+    # Troubles
 
-    def note_trouble(self, n: Neighbour, why: str, wrong: bool) -> None:
-        """Why there is no connection; said once, however often it is tried."""
-        n.trouble, n.wrong = why, wrong
-        if why not in n.told:
-            n.told.append(why)
-            self.journal.neighbour("refused" if wrong else "trouble", n.name, f"{n.name} {why}")
+    def report_trouble(self, n: Neighbour, why: str, disagrees: bool) -> None:
+        """Keep why there is no connection; log it once, however often dialling fails for that reason."""
+        n.trouble, n.disagrees = why, disagrees
+        if why not in n.reported_troubles:
+            n.reported_troubles.append(why)
+            self.event_log.report_neighbour("refused" if disagrees else "trouble", n.name, f"{n.name} {why}")
 
-    def mishap(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
-        """Something went wrong on a connection, which is closed by now: whoever was there may call again."""
-        self.journal.mishap("mishap", f"{context.get('message')}: {context.get('exception')!r}")
+    def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Log an exception in a callback of asyncio, which has closed the connection."""
+        self.event_log.record_error("mishap", f"{context.get('message')}: {context.get('exception')!r}")
 
-    def view_failed(self, error: Exception) -> None:
-        """A view is switched off; the run goes on without it."""
-        self.journal.tell("mishap", self.me.agent, f"a view failed and is switched off: {error!r}")
+    def on_view_error(self, error: Exception) -> None:
+        """Log that a view failed; it is not called again, and the run goes on."""
+        self.event_log.report("mishap", self.me.agent, f"a view failed and is switched off: {error!r}")
 
-    # What links report
+    # Events on admitted connections
 
-    def due(self, peer: Neighbour) -> int:
-        """The round that must come next from a neighbour."""
-        return self.post.due(peer)
+    def send_pending(self, peer: Neighbour) -> None:
+        """Write the rounds a neighbour lacks, and BYE after the last of them if this agent has finished."""
+        self.store.send_pending(peer)
+        connection = peer.connection
+        if self.has_finished and connection is not None and connection.can_send:
+            connection.write_bye("done")
 
-    def pump(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks."""
-        self.post.pump(peer)
-        link = peer.link
-        if self.finished and link is not None and not link.paused and not link.said_bye:
-            link.said_bye = True
-            link.write(words(Kind.BYE, {"why": "done"}))
-
-    def arrived(self, peer: Neighbour, mark: int) -> None:
-        """A message came."""
-        if mark > peer.durable:
-            peer.durable = mark
-            self.post.learnt(peer)
+    def on_mark(self, peer: Neighbour, mark: int) -> None:
+        """A message came, with the neighbour's mark."""
+        if mark > peer.mark:
+            peer.mark = mark
+            self.store.on_mark()
         self.wake()
 
-    def bye(self, peer: Neighbour, why: str) -> None:
-        """The run is over for a neighbour."""
+    def on_bye(self, peer: Neighbour, why: str) -> None:
+        """A neighbour has its answer; or it has ended the run without one, and so does this agent."""
         if why == "done":
             peer.done = True
             self.wake()
         else:
-            self.say_bye(why)
-            self.end(Ended(f"{peer.name} ended the run, which {why}"))
+            self.send_bye(why)
+            self.abort_all(RunEnded(f"{peer.name} ended the run, which {why}"))
 
-    def say_bye(self, why: str) -> None:
-        """Tell all neighbours that the run is over without an answer."""
+    def send_bye(self, why: str) -> None:
+        """Tell all neighbours that the run ends without an answer."""
         for n in self.neighbours:
-            if n.link is not None and not n.link.said_bye:
-                n.link.said_bye = True
-                n.link.write(words(Kind.BYE, {"why": why}))
+            if n.connection is not None and n.connection.state in WRITABLE:
+                n.connection.write_bye(why)
 
-    def ended(self, link: Link, why: str) -> None:
-        """A connection is over."""
-        n = link.peer
+    def on_refused(self, connection: Connection, why: str) -> str:
+        """The peer has refused us; the sentence that says so."""
+        sentence = f"refused {self.me.agent}, which {why}"
+        neighbour = connection.peer or connection.target or self.by_certificate(connection)
+        if neighbour is not None:
+            self.report_trouble(neighbour, sentence, True)
+        return sentence
+
+    def on_closed(self, connection: Connection, why: str, disagreement: bool) -> None:
+        """A connection has ended. ``disagreement``: one side refused the other, so waiting will not help."""
+        n = connection.peer
         if n is None:
-            if link.called is not None and not link.called.wrong and why:
-                self.note_trouble(link.called, why, link.disagreed)
-        elif n.link is link:
-            n.link, n.since = None, time.monotonic()
+            target = connection.target
+            if target is not None and not target.disagrees and why:
+                self.report_trouble(target, why, disagreement)
+        elif n.connection is connection:
+            n.connection, n.waiting_since = None, time.monotonic()
             n.degree_in_hello = None
-            n.trouble, n.wrong = why or "ended the connection", link.disagreed
-            if not (n.done or self.closing):
-                self.journal.neighbour("lost", n.name, f"{n.name} {n.trouble}")
+            self.store.on_disconnected(n)
+            n.trouble, n.disagrees = why or "ended the connection", disagreement
+            if not (n.done or self.is_closing):
+                self.event_log.report_neighbour("lost", n.name, f"{n.name} {n.trouble}")

@@ -1,4 +1,4 @@
-"""How connections come about: whom an agent calls, and how it meets whoever calls."""
+"""Makes connections: dials neighbours, and accepts callers."""
 
 from __future__ import annotations
 
@@ -8,160 +8,175 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
-from destiny.agents.transport.connection import Link
+from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.neighbour import Neighbour
-from destiny.agents.transport.tls import UNCLEAR, Credentials, rejection, spell
+from destiny.agents.transport.state import ConnectionState
+from destiny.agents.transport.tls import UNCLEAR, Credentials, describe_error, rejection_reason
 from destiny.errors import SettingsError
 
 if TYPE_CHECKING:
-    from destiny.agents.transport.connections import Hub
+    from destiny.agents.transport.connections import Connections
 
-HANDSHAKE = 10.0  # seconds for TLS, and as many again for the HELLO
-PATIENT = 10.0  # seconds without a neighbour after which it is said that it cannot be reached
-LOOK = 10.0  # seconds between two looks at the files of [tls]; each new connection looks, too
-STRANGERS = 64  # callers that have not yet said who they are; one more, and the oldest has to go
-FIRST, LONGEST = 0.1, 5.0  # seconds between two calls: at first, and at most
-OFTEN = 10  # calls within the deadline at least: whoever is there for as long must not be missed
-JITTER = random.Random()  # of its own: the program around it may want its random numbers to repeat
+HANDSHAKE_TIMEOUT = 10.0  # seconds for TLS, and as many again for the HELLO
+REPORT_AFTER = 10.0  # seconds without a neighbour before it is logged that it cannot be reached
+FILE_CHECK_INTERVAL = (
+    10.0  # seconds between checks of the files of [tls]; each new connection checks them too
+)
+MAX_STRANGERS = 64  # callers without an accepted HELLO; one more, and the oldest is dropped
+FIRST_DELAY, MAX_DELAY = 0.1, 5.0  # seconds between two attempts to dial: at first, and at most
+MIN_DIALS = 10  # attempts within the deadline: a neighbour that is up for that long is reached
+JITTER = random.Random()  # of its own, so that a seeded random module elsewhere stays reproducible
 
 
-class Door:
-    """Listens and calls on behalf of a hub, from the moment it is made.
+class Connector:
+    """Listens and dials for `Connections`, from its construction on.
 
     Parameters
     ----------
-    hub : Hub
+    connections : Connections
     host, port
-        Where to listen.
+        Where to listen; `SettingsError` if that is not possible.
     tls : Credentials
     """
 
-    def __init__(self, hub: Hub, host: str, port: int, tls: Credentials) -> None:
-        self.hub, self.loop, self.journal = hub, hub.loop, hub.journal
+    def __init__(self, connections: Connections, host: str, port: int, tls: Credentials) -> None:
+        self.connections, self.loop, self.event_log = connections, connections.loop, connections.event_log
         self.tls = tls
-        self.strangers: dict[asyncio.Task[None], None] = {}
+        self.strangers: dict[asyncio.Task[None], None] = {}  # oldest first
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             self.listener = socket.create_server(family[4][:2], family=family[0], backlog=512)
         except (OSError, OverflowError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or error
+            why = (isinstance(error, OSError) and error.strerror) or error
             raise SettingsError(f"[agent] listen {host}:{port} cannot be used: {why}") from error
         self.listener.setblocking(False)
-        hub.spawn(self.listen())
-        hub.spawn(self.watch_files())
-        for n in hub.neighbours:
+        connections.spawn(self.listen())
+        connections.spawn(self.watch_files())
+        for n in connections.neighbours:
             if n.dial:
-                hub.spawn(self.call(n))
+                connections.spawn(self.dial(n))
 
-    async def call(self, n: Neighbour) -> None:
-        """Call a neighbour again and again, at growing and uneven intervals, until both are done."""
-        longest = min(LONGEST, self.hub.deadline / OFTEN) if self.hub.deadline else LONGEST
-        waits = intervals(longest)
-        while not (self.hub.finished and n.done):
-            if n.link is None:
-                before = n.need
-                link = Link(self.hub, f"{n.host}:{n.port}", n)
-                try:
-                    async with asyncio.timeout(2 * HANDSHAKE):
-                        await self.loop.create_connection(
-                            partial(_as_it_is, link), n.host, n.port, ssl=self.current().client,
-                            server_hostname=n.host, ssl_handshake_timeout=HANDSHAKE,
-                        )  # fmt: skip
-                        await link.settled
-                except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
-                    self.missed(n, error)
-                    if hasattr(link, "transport"):
-                        link.cut()
-                await self.over(n)
-                if n.need > before:  # it was of use: whatever ended it, start afresh
-                    waits = intervals(longest)
-            await asyncio.sleep(next(waits))
+    # Credentials
 
     async def watch_files(self) -> None:
-        """Look at the files of [tls] again and again, and warn before they expire."""
+        """Check the files of [tls] at intervals, and warn before they expire."""
         while True:
-            self.current().warn_of_expiry(self.warn, time.time())
-            await asyncio.sleep(LOOK)
+            self.fresh_credentials().warn_of_expiry(self.warn, time.time())
+            await asyncio.sleep(FILE_CHECK_INTERVAL)
 
-    def current(self) -> Credentials:
-        """The credentials as they are on disk now; if whom we believe has changed, all have to call again."""
+    def fresh_credentials(self) -> Credentials:
+        """The credentials as on disk; if an authority or list has changed, all connections are made anew."""
         if self.tls.refresh(self.warn):
-            for n in self.hub.neighbours:
-                if n.link is not None:
-                    n.link.cut("must show its certificate again, as the files of [tls] have changed")
+            for n in self.connections.neighbours:
+                if n.connection is not None:
+                    n.connection.abort("must show its certificate again, as the files of [tls] have changed")
         return self.tls
 
     def warn(self, sentence: str) -> None:
-        """Tell the operator something about this agent's own files."""
-        self.journal.tell("certificates", self.hub.me.agent, sentence)
+        """Log something about this agent's own files."""
+        self.event_log.report("certificates", self.connections.me.agent, sentence)
 
-    async def over(self, n: Neighbour) -> None:
-        """Until there is no connection with a neighbour."""
-        while n.link is not None:
-            await asyncio.sleep(FIRST)
+    # Dialling
+
+    async def dial(self, n: Neighbour) -> None:
+        """Keep a connection to a neighbour until both agents are done; retry at growing, random intervals."""
+        deadline = self.connections.deadline
+        longest = min(MAX_DELAY, deadline / MIN_DIALS) if deadline else MAX_DELAY
+        delays = retry_delays(longest)
+        while not (self.connections.has_finished and n.done):
+            if n.connection is None:
+                before = n.next_in
+                await self.dial_once(n)
+                await self.until_disconnected(n)
+                if n.next_in > before:  # the connection carried something: retry quickly again
+                    delays = retry_delays(longest)
+            await asyncio.sleep(next(delays))
+
+    async def until_disconnected(self, n: Neighbour) -> None:
+        """Return when there is no connection with a neighbour."""
+        while n.connection is not None:
+            await asyncio.sleep(FIRST_DELAY)
+
+    async def dial_once(self, n: Neighbour) -> None:
+        """Try to connect; returns when the neighbour is admitted, or the attempt has failed."""
+        connection = Connection(self.connections, f"{n.host}:{n.port}", n)
+        try:
+            async with asyncio.timeout(2 * HANDSHAKE_TIMEOUT):
+                await self.loop.create_connection(
+                    lambda: connection,
+                    n.host,
+                    n.port,
+                    ssl=self.fresh_credentials().client,
+                    server_hostname=n.host,
+                    ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
+                )
+                await connection.decision
+        except (OSError, UnicodeError) as error:  # TLS errors and time-outs are OSErrors
+            self.on_dial_failure(n, error)
+            connection.abort()
+
+    def on_dial_failure(self, n: Neighbour, error: Exception) -> None:
+        """Keep why; log it after a while only, as agents are not started at the same moment."""
+        disagrees = isinstance(error, ssl.SSLCertVerificationError) or rejection_reason(error) is not None
+        if n.disagrees and not disagrees:
+            return  # it left because of a known disagreement, which stays the reason
+        n.trouble = f"cannot be reached at {n.host}:{n.port} ({describe_error(error)})"
+        n.disagrees = disagrees
+        if n.disagrees or time.monotonic() - n.waiting_since > REPORT_AFTER:
+            self.connections.report_trouble(n, n.trouble, n.disagrees)
+
+    # Listening
 
     async def listen(self) -> None:
-        """Take whoever calls; a crowd of silent callers pushes out its own oldest members."""
+        """Accept callers; if there are too many strangers, the oldest is dropped."""
         while True:
             try:
                 sock, address = await self.loop.sock_accept(self.listener)
-            except OSError as error:  # out of file descriptors: the strangers' will be free soon
-                self.journal.mishap("listener", spell(error))
-                await asyncio.sleep(FIRST)
+            except OSError as error:  # out of file descriptors: those of strangers are released soon
+                self.event_log.record_error("listener", describe_error(error))
+                await asyncio.sleep(FIRST_DELAY)
                 continue
-            stranger = self.hub.spawn(self.greet(sock, f"{address[0]}:{address[1]}"))
+            stranger = self.connections.spawn(self.accept(sock, f"{address[0]}:{address[1]}"))
             self.strangers[stranger] = None
             stranger.add_done_callback(lambda task: self.strangers.pop(task, None))
-            await asyncio.sleep(0)  # a crowd would be accepted without a pause: let others have their turn
-            if len(self.strangers) > STRANGERS:
+            await asyncio.sleep(0)  # let other tasks run, however many callers there are
+            if len(self.strangers) > MAX_STRANGERS:
                 oldest = next(iter(self.strangers))
                 del self.strangers[oldest]
                 oldest.cancel()
 
-    async def greet(self, sock: socket.socket, address: str) -> None:
-        """A caller has to show its certificate and say HELLO in time."""
-        link = Link(self.hub, address)
+    async def accept(self, sock: socket.socket, address: str) -> None:
+        """Give a caller time for the TLS handshake and its HELLO; refuse or drop it otherwise."""
+        connection = Connection(self.connections, address)
         try:
             await self.loop.connect_accepted_socket(
-                lambda: link, sock, ssl=self.current().server, ssl_handshake_timeout=HANDSHAKE
+                lambda: connection,
+                sock,
+                ssl=self.fresh_credentials().server,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
             )
-            async with asyncio.timeout(HANDSHAKE):
-                await link.settled
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+                await connection.decision
         except OSError as error:
-            if hasattr(link, "transport"):  # a time-out, as the handshake is over
-                link.refuse(f"did not say HELLO within {HANDSHAKE:g} s")
+            if connection.state is not ConnectionState.CONNECTING:  # a time-out: the handshake is done
+                connection.refuse(f"did not say HELLO within {HANDSHAKE_TIMEOUT:g} s")
                 return
-            unclear = isinstance(error, ConnectionResetError)  # it has ended the connection, without an alert
-            why = f"a caller from {address} failed the handshake: {UNCLEAR if unclear else spell(error)}"
-            self.journal.stranger("unknown", why, address)
+            reset = isinstance(error, ConnectionResetError)  # the caller has left without a TLS alert
+            why = f"failed the handshake: {UNCLEAR if reset else describe_error(error)}"
+            self.event_log.report_stranger("unknown", f"a caller from {address} {why}", address)
         except asyncio.CancelledError:
-            if not self.hub.closing:
-                why = f"a caller from {address} was dropped: more than {STRANGERS} had not said who they are"
-                self.journal.stranger("unknown", why, address)
-            if hasattr(link, "transport"):
-                link.cut()
+            if not self.connections.is_closing:
+                why = f"was dropped: more than {MAX_STRANGERS} had not said who they are"
+                self.event_log.report_stranger("unknown", f"a caller from {address} {why}", address)
+            connection.abort()
             raise
 
-    def missed(self, n: Neighbour, error: Exception) -> None:
-        """A call that did not get through; agents are not started all at once, so it is not told at first."""
-        wrong = isinstance(error, ssl.SSLCertVerificationError) or rejection(error) is not None
-        if n.wrong and not wrong:
-            return  # it left because of a disagreement that is known: that stays the reason
-        n.trouble, n.wrong = f"cannot be reached at {n.host}:{n.port} ({spell(error)})", wrong
-        if n.wrong or time.monotonic() - n.since > PATIENT:
-            self.hub.note_trouble(n, n.trouble, n.wrong)
 
-
-def intervals(longest: float = LONGEST) -> Iterator[float]:
-    """Seconds between calls: twice as long each time, and by chance a bit shorter, so that crowds part."""
-    delay = FIRST
+def retry_delays(longest: float = MAX_DELAY) -> Iterator[float]:
+    """Seconds between attempts: doubled each time up to ``longest``, times a random factor of 0.5 to 1."""
+    delay = FIRST_DELAY
     while True:
         yield delay * JITTER.uniform(0.5, 1)
-        delay = max(FIRST, min(2 * delay, longest))
-
-
-def _as_it_is(link: Link) -> Link:
-    return link
+        delay = max(FIRST_DELAY, min(2 * delay, longest))

@@ -1,4 +1,4 @@
-"""An event loop that turns only while its owner waits, and what can end a wait."""
+"""The event loop of an agent, which runs only while the agent waits; and what can end a wait."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from destiny.errors import DestinyError
 
-TICK = 0.2  # seconds between two looks at the clock and at signals
-LONGEST_TICK = 0.5  # seconds; after more this process did not run, for which neighbours cannot help
-FULL = (errno.ENOSPC, errno.EDQUOT)
-GRACE = 3.0  # seconds an agent that was told to stop still waits for the step to end
+TICK = 0.2  # seconds between two checks of the clock and of signals
+MAX_TICK = 0.5  # seconds a tick counts at most: if more have passed, this process itself stood still
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+GRACE = 3.0  # seconds for the step in progress to end after a signal
 
 
 class Absent(DestinyError):
@@ -30,14 +30,14 @@ class DiskFull(DestinyError):
     code = 75  # EX_TEMPFAIL
 
 
-class Ended(DestinyError):
-    """The run is over without an answer."""
+class RunEnded(DestinyError):
+    """The run has ended without an answer."""
 
     code = 1
 
 
-class Stopped(DestinyError):
-    """A signal came; what was done is saved."""
+class StoppedBySignal(DestinyError):
+    """A signal came; the last checkpoint is kept."""
 
     def __init__(self, name: str, when: str) -> None:
         super().__init__(f"stopped by {name} {when}; start it again to go on")
@@ -46,20 +46,20 @@ class Stopped(DestinyError):
 
 @contextmanager
 def disk_full_is_temporary() -> Iterator[None]:
-    """Turn every error that a full disk or an exhausted quota has caused into `DiskFull`."""
+    """Turn every error caused by a full disk or an exhausted quota into `DiskFull`."""
     try:
         yield
     except (DestinyError, OSError) as error:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, OSError) and cause.errno in FULL:
+            if isinstance(cause, OSError) and cause.errno in DISK_FULL:
                 raise DiskFull(f"{error}; make room and start it again") from error
             cause = cause.__cause__
         raise
 
 
-class Waiting:
-    """One thread: the method runs, then the loop turns until what the method waits for has come.
+class EventLoop:
+    """An asyncio loop in the thread of the method: it runs inside `wait`, and at no other time.
 
     Parameters
     ----------
@@ -68,96 +68,112 @@ class Waiting:
 
     Attributes
     ----------
-    start : float
-        Seconds from the first wait on in which no wait fails: neighbours may be starting too.
+    startup_grace : float
+        Seconds of waiting, counted from the first wait, before the deadline applies: neighbours may be
+        starting too.
+    pending_signal : callable
+        Returns the name of the signal that came, or None.
+    watchers : list of callables
+        Called at every tick; one that raises is removed.
+    fatal : exception or None
+        Raised by the current wait and by every later one.
     """
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
+        self.startup_grace = 0.0
         self.loop = asyncio.new_event_loop()
-        self.interrupted: Callable[[], str | None] = lambda: None
-        self.watchers: list[Callable[[], None]] = []  # called at every tick
+        self.pending_signal: Callable[[], str | None] = lambda: None
+        self.watchers: list[Callable[[], None]] = []
         self.tasks: set[asyncio.Task[None]] = set()
-        self.waiting: asyncio.Future[None] | None = None
-        self.over: BaseException | None = None
+        self.fatal: BaseException | None = None
         self.ready: Callable[[], bool] = lambda: True
-        self.waited = self.waited_before = self.looked = self.start = self.told_to_stop = 0.0
+        self.wait_future: asyncio.Future[None] | None = None  # of the wait in progress
+        self.wait_seconds = 0.0  # of this wait, or the last one
+        self.earlier_wait_seconds = 0.0  # of all waits before it
+        self.last_tick = 0.0
+        self.signal_time: float | None = None
 
-    def spawn(self, task: Any) -> asyncio.Task[None]:
-        """Run something in the background as long as the hub lives."""
-        started: asyncio.Task[None] = self.loop.create_task(task)
-        self.tasks.add(started)
-        started.add_done_callback(self.finished_task)
-        return started
+    def spawn(self, coroutine: Any) -> asyncio.Task[None]:
+        """Run a coroutine in the background until the loop is closed."""
+        task: asyncio.Task[None] = self.loop.create_task(coroutine)
+        self.tasks.add(task)
+        task.add_done_callback(self.on_task_done)
+        return task
 
-    def finished_task(self, task: asyncio.Task[None]) -> None:
-        """A mistake of ours in the background must not go unnoticed."""
+    def on_task_done(self, task: asyncio.Task[None]) -> None:
+        """An exception in a background task is a mistake in this package: raise it where the agent waits."""
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.end(error)
+            self.abort_all(error)
 
     def wait(self, ready: Callable[[], bool], patient: bool = False) -> bool:
-        """Turn the loop until something is the case; whether it is before the deadline, if patient."""
-        self.waited_before += self.waited
-        self.ready, self.waited, self.looked = ready, 0.0, time.monotonic()
-        if self.over is not None:
-            raise self.over
+        """Run the event loop until ``ready()`` is true; it is asked again at every `wake`.
+
+        At the deadline raise `Absent`, or return False if ``patient``.
+        """
+        self.earlier_wait_seconds += self.wait_seconds
+        self.ready, self.wait_seconds, self.last_tick = ready, 0.0, time.monotonic()
+        if self.fatal is not None:
+            raise self.fatal
         if ready():
             return True
-        self.waiting = self.loop.create_future()
+        self.wait_future = self.loop.create_future()
         try:
-            self.loop.run_until_complete(self.waiting)
+            self.loop.run_until_complete(self.wait_future)
         except Absent:
             if not patient:
                 raise
             return False
         finally:
-            self.waiting = None
+            self.wait_future = None
         return True
 
     def wake(self) -> None:
-        """Look whether the wait is over."""
-        if self.waiting is not None and not self.waiting.done() and self.ready():
-            self.waiting.set_result(None)
+        """End the wait if what it waits for has come."""
+        if self.wait_future is not None and not self.wait_future.done() and self.ready():
+            self.wait_future.set_result(None)
 
-    def end(self, error: BaseException) -> None:
-        """End this wait with an error, and if it is over already, the next one."""
-        self.over = error
-        self.fail(error)
+    def abort_wait(self, error: BaseException) -> None:
+        """Raise an error from the wait in progress, if there is one."""
+        if self.wait_future is not None and not self.wait_future.done():
+            self.wait_future.set_exception(error)
 
-    def fail(self, error: BaseException) -> None:
-        """End the wait with an error."""
-        if self.waiting is not None and not self.waiting.done():
-            self.waiting.set_exception(error)
+    def abort_all(self, error: BaseException) -> None:
+        """Raise an error from the wait in progress, and from every later one."""
+        self.fatal = error
+        self.abort_wait(error)
 
     @property
-    def patience(self) -> float:
+    def wait_limit(self) -> float:
         """Seconds this wait has lasted or may last, for messages."""
-        return max(self.deadline, int(self.waited))
+        return max(self.deadline, int(self.wait_seconds))
 
     def tick(self) -> None:
-        """Look at the clock and at signals, and show what is to be shown; again and again, whatever fails."""
+        """Check clock and signals, call the watchers, and schedule the next tick."""
         try:
-            self.look_at_clock(time.monotonic())
+            self.check_clock(time.monotonic())
             for watcher in list(self.watchers):
                 try:
                     watcher()
                 except Exception as error:
                     self.watchers.remove(watcher)
-                    self.view_failed(error)
+                    self.on_view_error(error)
         finally:
             self.loop.call_later(TICK, self.tick)
 
-    def look_at_clock(self, now: float) -> None:
-        """End the wait if it has lasted too long, or if a signal came."""
-        self.waited += min(now - self.looked, LONGEST_TICK)
-        self.looked = now
-        if self.deadline and self.waited > self.deadline and self.waited + self.waited_before > self.start:
-            self.fail(Absent("the deadline has passed"))
-        if (name := self.interrupted()) is not None:
-            self.told_to_stop = self.told_to_stop or now
-            if now - self.told_to_stop > GRACE:
-                self.fail(Stopped(name, "while waiting for neighbours"))
+    def check_clock(self, now: float) -> None:
+        """Abort the wait if the deadline has passed, or a signal came `GRACE` seconds ago."""
+        self.wait_seconds += min(now - self.last_tick, MAX_TICK)
+        self.last_tick = now
+        started = self.wait_seconds + self.earlier_wait_seconds > self.startup_grace
+        if self.deadline and self.wait_seconds > self.deadline and started:
+            self.abort_wait(Absent("the deadline has passed"))
+        if (name := self.pending_signal()) is not None:
+            if self.signal_time is None:
+                self.signal_time = now
+            if now - self.signal_time > GRACE:
+                self.abort_wait(StoppedBySignal(name, "while waiting for neighbours"))
 
-    def view_failed(self, error: Exception) -> None:
-        """A view has failed, and is called no more."""
+    def on_view_error(self, error: Exception) -> None:
+        """Called when a watcher has raised."""

@@ -15,21 +15,21 @@ NEVER = float("inf")
 
 
 def blocks(text: str) -> Iterator[tuple[str, bytes]]:
-    """The parts of a PEM file: what each is, and its bytes (DER)."""
+    """Kind and content (DER) of each block of a PEM file."""
     for kind, content in BLOCK.findall(text):
         yield kind, base64.b64decode("".join(content.split()))
 
 
-def ends(text: str) -> list[float]:
+def expiry_times(text: str) -> list[float]:
     """When each certificate and list of a PEM file expires, in seconds since 1970."""
-    return [end(der) for kind, der in blocks(text) if kind in ("CERTIFICATE", "X509 CRL")] or [NEVER]
+    return [expiry_time(der) for kind, der in blocks(text) if kind in ("CERTIFICATE", "X509 CRL")] or [NEVER]
 
 
-def end(der: bytes) -> float:
-    """When a certificate or list expires: its second time; a list need not have one.
+def expiry_time(der: bytes) -> float:
+    """When a certificate or list expires: the second time in it; `NEVER` for a list without one.
 
-    Both begin with what is signed, whose fields are a version, numbers, names and times; the times of a
-    certificate are together in a sequence of their own.
+    Both begin with the signed part, whose fields are a version, numbers, names and times; the times of a
+    certificate are in a sequence of their own.
     """
     (_, signed), *_ = fields(next(fields(der))[1])
     times: list[float] = []
@@ -42,7 +42,7 @@ def end(der: bytes) -> float:
 
 
 def fields(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """The parts of a DER value: tag and content."""
+    """Tag and content of each part of a DER value."""
     at = 0
     while at < len(der):
         tag, length, at = der[at], der[at + 1], at + 2

@@ -1,7 +1,6 @@
-"""What travels between agents: a fixed header, then words as JSON or float64 numbers as they are.
+"""The messages between agents: a fixed header, then JSON or plain float64 numbers.
 
-Nothing here touches a socket. Whatever a peer sends, memory is taken only after its header was checked
-against what is expected of it.
+Nothing here touches a socket. Memory for a message is allocated only after its header was checked.
 """
 
 from __future__ import annotations
@@ -15,47 +14,59 @@ from typing import Any
 
 import numpy as np
 
-from destiny.errors import DestinyError, is_whole
+from destiny.errors import DestinyError
 from destiny.protocols import Array
+from destiny.validation import is_whole
 
-HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, nothing, round, mark, length
+HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, zero, round, mark, length
 MAGIC, PROTOCOL = b"DSTY", 1
-WORDS = 8192  # bytes of JSON at most; a HELLO with all settings of a run takes about 1000
-REASON = 500  # letters of a reason that are passed on
-LETTERS = 100  # of a name or a value of a peer's that are shown; names in files have no more
-LEVELS = 8  # of tables and lists inside each other; settings have two
+MAX_JSON = 8192  # bytes; a HELLO with all settings of a run takes about 1000
+MAX_KEY = 2**15  # bytes of a KEY: several certificates of RSA keys
+MAX_REASON = 500  # characters of a peer's reason
+MAX_TEXT = 100  # characters of a peer's name or value; names in files have no more
+MAX_DEPTH = 8  # of nested tables and lists; settings have two
 
 
-def sanitise(text: object, most: int = LETTERS) -> str:
-    """Text of a peer's, safe for a log or a terminal: one line, printable, at most so many letters."""
+def sanitise(text: object, most: int = MAX_TEXT) -> str:
+    """Text from a peer, safe for a log or a terminal: one printable line of at most ``most`` characters."""
     whole = str(text)
     shown = "".join(c if c.isprintable() else "?" for c in whole[:most])
     return shown if len(whole) <= most else shown[:-3] + "..."
 
 
-class Refused(DestinyError):
-    """A peer, or something it sent, that is not accepted; the text says why, and is safe to show."""
+class Refusal(DestinyError):
+    """A peer or a message is not accepted; the text says why, and is safe to show."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(sanitise(why, REASON))
+        super().__init__(sanitise(why, MAX_REASON))
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kinds of messages."""
 
     HELLO = 1
-    """Who speaks, for which run, what is needed."""
+    """Name, run and settings of the sender, and the round it needs first."""
     DATA = 2
-    """A round's numbers."""
+    """The numbers of a round."""
     REFUSED = 3
-    """Why the connection ends."""
+    """Why the sender closes the connection."""
     BYE = 4
-    """The run is over for the sender."""
+    """The sender has its answer, or ends the run without one."""
+    KEY = 5
+    """Somebody's public key, signed: the sender's own or a neighbour's."""
+    EXPONENTS = 6
+    """How large a round's numbers are, where the receiver has to choose exponents."""
+    PLAN = 7
+    """The exponents that a receiver has chosen for a round."""
+
+
+JSON = frozenset({Kind.HELLO, Kind.REFUSED, Kind.BYE, Kind.KEY})
+PRIVATE = frozenset({Kind.KEY, Kind.EXPONENTS, Kind.PLAN})  # only where sums are private
 
 
 @dataclass(frozen=True)
 class Header:
-    """The first bytes of a message, checked. ``mark``: the sender needs no round before it again."""
+    """The header of a message. ``mark``: the sender never needs a round before it again."""
 
     kind: Kind
     round: int
@@ -63,92 +74,92 @@ class Header:
     length: int
 
     def pack(self) -> bytes:
-        """As it travels."""
+        """The header as bytes."""
         return HEADER.pack(MAGIC, PROTOCOL, self.kind, 0, self.round, self.mark, self.length)
 
     @classmethod
     def unpack(cls, raw: bytes | bytearray | memoryview) -> Header:
-        """Refuses what no agent sends; the length is checked by whoever knows what is due."""
-        magic, protocol, kind, nothing, round, mark, length = HEADER.unpack(raw)
+        """Read a header; `Refusal` if no agent sends such. The length of DATA is not checked here."""
+        magic, protocol, kind, zero, round, mark, length = HEADER.unpack(raw)
         if magic != MAGIC:
-            raise Refused(f"sent bytes that are no message: expected {MAGIC!r}, found {magic!r}")
+            raise Refusal(f"sent bytes that are no message: expected {MAGIC!r}, found {magic!r}")
         if protocol != PROTOCOL:
-            raise Refused(f"speaks protocol {protocol}, expected {PROTOCOL}")
-        if kind not in Kind.__members__.values() or nothing != 0:
-            raise Refused(f"sent a message of unknown kind {kind}")
-        if kind != Kind.DATA and length > WORDS:
-            raise Refused(f"announced {length} bytes for {Kind(kind).name}, expected at most {WORDS}")
+            raise Refusal(f"speaks protocol {protocol}, expected {PROTOCOL}")
+        if kind not in Kind.__members__.values() or zero != 0:
+            raise Refusal(f"sent a message of unknown kind {kind}")
+        most = MAX_KEY if kind == Kind.KEY else MAX_JSON
+        if kind in JSON and length > most:
+            raise Refusal(f"announced {length} bytes for {Kind(kind).name}, expected at most {most}")
         return cls(Kind(kind), round, mark, length)
 
 
 class Reader:
-    """Messages out of bytes as they come, however they are cut.
+    """Assembles messages from bytes, in whatever pieces they arrive.
 
     Parameters
     ----------
-    room : callable
-        Given a checked header, the memory its message may fill, as long as the header says; or it raises
-        `Refused`.
+    allocate : callable
+        Returns the memory for the message of a header, of the length in the header; or raises `Refusal`.
     """
 
-    def __init__(self, room: Callable[[Header], memoryview]) -> None:
-        self.room = room
-        self.first = memoryview(bytearray(HEADER.size))
-        self.start()
+    def __init__(self, allocate: Callable[[Header], memoryview]) -> None:
+        self.allocate = allocate
+        self.header_buffer = memoryview(bytearray(HEADER.size))
+        self.reset()
 
-    def start(self) -> None:
-        """Wait for the next header."""
+    def reset(self) -> None:
+        """Expect the next header."""
         self.header: Header | None = None
-        self.target, self.have = self.first, 0
+        self.target, self.filled = self.header_buffer, 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
-        return self.target[self.have :]
+        """Memory for the next bytes; never empty."""
+        return self.target[self.filled :]
 
-    def filled(self, count: int) -> tuple[Header, memoryview] | None:
-        """So many bytes have come; the message, once it is whole."""
-        self.have += count
-        if self.have < len(self.target):
+    def advance(self, count: int) -> tuple[Header, memoryview] | None:
+        """Count bytes that were written to `buffer`; header and content if they complete a message."""
+        self.filled += count
+        if self.filled < len(self.target):
             return None
         if self.header is None:
-            self.header = Header.unpack(self.first)
-            self.target, self.have = self.room(self.header), 0
+            self.header = Header.unpack(self.header_buffer)
+            self.target, self.filled = self.allocate(self.header), 0
             if len(self.target):
                 return None
-        whole = self.header, self.target
-        self.start()
-        return whole
+        message = self.header, self.target
+        self.reset()
+        return message
 
 
-def finite(numbers: Array) -> bool:
-    """Whether there is neither NaN nor infinity: their sum tells at half the cost, unless it overflows."""
+def is_finite(numbers: Array) -> bool:
+    """Whether no number is NaN or infinite. A finite sum shows it at half the cost; a sum may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(np.add.reduce(numbers)) or np.isfinite(numbers).all())
 
 
-def words(kind: Kind, table: dict[str, Any], mark: int = 0) -> bytes:
-    """A message of words."""
+def encode_json(kind: Kind, table: dict[str, Any], mark: int = 0) -> bytes:
+    """A message with JSON content."""
     text = json.dumps(table).encode()
     return Header(kind, 0, mark, len(text)).pack() + text
 
 
-def parse(raw: bytes | memoryview) -> dict[str, Any]:
-    """The table in a message of words."""
+def decode_json(raw: bytes | memoryview) -> dict[str, Any]:
+    """The JSON table in a message; `Refusal` if it is not one, or nested too deeply."""
     try:
         table = json.loads(bytes(raw), object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"sent words that are no JSON ({type(error).__name__})") from error
+        raise Refusal(f"sent words that are no JSON ({type(error).__name__})") from error
     if not isinstance(table, dict):
-        raise Refused(f"sent JSON that is no table but {type(table).__name__}")
-    if not _is_shallow(table, LEVELS):
-        raise Refused(f"sent JSON with more than {LEVELS} tables and lists inside each other")
+        raise Refusal(f"sent JSON that is no table but {type(table).__name__}")
+    if not _is_shallow(table, MAX_DEPTH):
+        raise Refusal(f"sent JSON with more than {MAX_DEPTH} tables and lists inside each other")
     return table
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise Refused("sent JSON in which a name stands twice")
+        raise Refusal("sent JSON in which a name stands twice")
     return table
 
 
@@ -157,14 +168,14 @@ def _is_shallow(value: Any, levels: int) -> bool:
     return levels >= 0 and all(_is_shallow(each, levels - 1) for each in inner)
 
 
-def reason(raw: bytes | memoryview) -> str:
-    """Why a peer ends the connection or the run, safe to show."""
-    return sanitise(parse(raw).get("why", ""), REASON)
+def read_reason(raw: bytes | memoryview) -> str:
+    """The reason in a BYE or REFUSED, safe to show."""
+    return sanitise(decode_json(raw).get("why", ""), MAX_REASON)
 
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of either side. ``need``: the first round it lacks from the one it speaks to."""
+    """The first message of either side. ``need``: the first round that the sender lacks from the receiver."""
 
     agent: str
     index: int
@@ -176,19 +187,19 @@ class Hello:
     need: int
 
     def pack(self, mark: int = 0) -> bytes:
-        """As it travels."""
-        return words(Kind.HELLO, asdict(self), mark)
+        """The message as bytes."""
+        return encode_json(Kind.HELLO, asdict(self), mark)
 
     @classmethod
     def unpack(cls, raw: bytes | memoryview) -> Hello:
-        """Refuses anything but exactly these entries, of the right types."""
-        table = parse(raw)
+        """Read a HELLO; `Refusal` unless it has exactly these entries, of the right types."""
+        table = decode_json(raw)
         texts, counts = ("agent", "run", "version", "digest"), ("index", "degree", "need")
         if (
             set(table) != {f.name for f in fields(cls)}
-            or not all(isinstance(table[name], str) and len(table[name]) <= LETTERS for name in texts)
+            or not all(isinstance(table[name], str) and len(table[name]) <= MAX_TEXT for name in texts)
             or not all(is_whole(table[name]) and 0 <= table[name] < 2**63 for name in counts)
             or not isinstance(table["settings"], dict)
         ):
-            raise Refused("sent a HELLO without the right entries")
+            raise Refusal("sent a HELLO without the right entries")
         return cls(**table)

@@ -1,4 +1,4 @@
-"""A neighbour: what the file says of it, and what is known of it by now."""
+"""A neighbour: its entry in the agent file, and what is known of it so far."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from destiny.agents.transport.tls import Pin
 
 if TYPE_CHECKING:
-    from destiny.agents.transport.connection import Link
+    from destiny.agents.transport.connection import Connection
 
-SLOTS = 2  # messages held for a round to come: a neighbour cannot be further ahead while all is well
-REMEMBERED = 20  # troubles with a neighbour that are not said twice
+BUFFERS = 2  # messages held for a neighbour: without failures it is at most one round ahead of this agent
+MAX_REPORTED = 20  # troubles remembered, so that they are not logged twice
 
 
 @dataclass(frozen=True)
 class Message:
-    """A round's numbers from a neighbour: the first ``length`` bytes of one of its pieces of memory."""
+    """The numbers of a round: the first ``length`` bytes of one of the neighbour's buffers."""
 
     round: int
     length: int
@@ -26,37 +26,43 @@ class Message:
 
 @dataclass(eq=False)
 class Neighbour:
-    """One of the agents this agent talks to.
+    """One of the agents this agent talks to; it outlives the connections to it.
 
     Attributes
     ----------
     name, index, host, port, identity, dial, pin
-        As the file has them; ``identity`` is what its certificate must say, ``dial`` whether we call it,
-        ``pin`` what else its certificate must be.
-    link : Link or None
-        The connection, once both sides have said HELLO.
-    need : int
+        From the file. ``identity`` is the name its certificate must bear, ``dial`` whether this agent dials
+        it, ``pin`` what else its certificate must satisfy.
+    connection : Connection or None
+        The connection whose HELLO was accepted last, until it ends.
+    next_in : int
         The first round that has not come from it.
-    durable : int
-        It needs no round before this one ever again.
-    received : int
-        It had all rounds before this one when it first connected to this process.
+    mark : int
+        It never needs a round before this one again.
+    first_need : int
+        The round it asked for when it first connected to this process: it had all rounds before.
     degree : int or None
-        How many neighbours it has: the weights of this run are made of it.
+        How many neighbours it has, fixed for this run: the weights follow from it.
     degree_in_file : int or None
-        The same as the network in the file has it, if the file has one.
+        The same from the network in the file, if the file has one.
     degree_in_hello : int or None
-        The same as it says itself, while it is connected.
+        The same from its HELLO, while it is connected.
     done : bool
-        It has its answer, and needs nothing more.
+        It has its answer and needs nothing more.
     trouble : str
         Why there is no connection.
-    wrong : bool
-        Whether that is a disagreement, which waiting alone does not cure.
-    since : float
+    disagrees : bool
+        Whether that is because one side refuses the other, so that waiting will not help.
+    waiting_since : float
         When the connection was lost, or the agent began to wait for it (`time.monotonic`).
-    told : deque of str
-        Troubles that were said lately.
+    reported_troubles : deque of str
+        Troubles that were logged since the last connection.
+    bytes_in, bytes_out, connection_count : int
+        Counted over all connections of this process.
+    inbox : deque of Message
+        Messages that were received and not yet used.
+    free_buffers : list of bytearray
+        Memory for further messages.
     """
 
     name: str
@@ -66,40 +72,40 @@ class Neighbour:
     identity: str
     dial: bool
     pin: Pin = field(default_factory=Pin)
-    link: Link | None = None
-    need: int = 0
-    durable: int = 0
-    received: int = 0
+    connection: Connection | None = None
+    next_in: int = 0
+    mark: int = 0
+    first_need: int = 0
     degree: int | None = None
     degree_in_file: int | None = None
     degree_in_hello: int | None = None
     done: bool = False
     trouble: str = "has not been heard of"
-    wrong: bool = False
-    since: float = 0.0
-    told: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    disagrees: bool = False
+    waiting_since: float = 0.0
+    reported_troubles: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_REPORTED))
     bytes_in: int = 0
     bytes_out: int = 0
-    connections: int = 0
+    connection_count: int = 0
     inbox: deque[Message] = field(default_factory=deque)
-    free: list[bytearray] = field(default_factory=list)
+    free_buffers: list[bytearray] = field(default_factory=list)
 
-    def make_room(self, size: int) -> None:
-        """Memory for the messages of this neighbour, once and for all."""
-        self.free = [bytearray(size) for _ in range(SLOTS)]
+    def allocate(self, size: int) -> None:
+        """Allocate the buffers, of ``size`` bytes each."""
+        self.free_buffers = [bytearray(size) for _ in range(BUFFERS)]
 
-    def take(self) -> Message:
-        """The oldest message; its memory is free again after `give_back`."""
+    def pop_message(self) -> Message:
+        """The oldest message; give it to `release` after use."""
         return self.inbox.popleft()
 
-    def give_back(self, message: Message) -> None:
-        """The numbers were used."""
-        self.free.append(message.memory)
-        if self.link is not None:
-            self.link.go_on()
+    def release(self, message: Message) -> None:
+        """Free the buffer of a message, and read on if reading was paused for want of one."""
+        self.free_buffers.append(message.memory)
+        if self.connection is not None:
+            self.connection.resume_reading()
 
-    def forget_unread(self, round: int) -> None:
-        """Messages that cannot be used are as if they had never come."""
+    def discard_inbox(self, round: int) -> None:
+        """Throw unused messages away; they are due again from ``round`` on."""
         while self.inbox:
-            self.give_back(self.inbox.popleft())
-        self.need = round
+            self.release(self.inbox.popleft())
+        self.next_in = round

@@ -1,0 +1,551 @@
+"""A round by masked sums: what each neighbour receives is of no use without what all others send to it.
+
+An agent is a *receiver* for its own sum and a *sender* for those of its neighbours. In a round a sender tells
+every neighbour its numbers in that neighbour's exponents (DATA), if it knows them and the numbers fit.
+Otherwise, and whenever exponents are due to be renewed, it tells how large its numbers are (EXPONENTS). A
+receiver with DATA from all, in its exponents, is done. Otherwise it chooses exponents and tells all
+neighbours (PLAN), who answer by DATA in these. Nobody answers a second choice for the same round.
+
+Totals over all agents (`destiny.engines.totals`) have masks of their own: their rounds go as DATA in clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from destiny.agents.exchange import Exchange
+from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.key_ring import KeyRing
+from destiny.agents.privacy.keys import Statement
+from destiny.agents.privacy.masks import Masks, Words
+from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.transport.connections import Connections
+from destiny.agents.transport.event_loop import Absent
+from destiny.agents.transport.messages import (
+    HEADER,
+    Header,
+    Kind,
+    Refusal,
+    decode_json,
+    encode_json,
+    is_finite,
+)
+from destiny.agents.transport.neighbour import Message, Neighbour
+from destiny.engines import fixed_point
+from destiny.engines.fixed_point import CLEAR, GRAIN, HEAD, LEAST, MOST, Exponents, Integers, Layout, Slot
+from destiny.errors import DestinyError
+from destiny.networks.local_view import Neighbourhood
+from destiny.protocols import Array, TopologyBase
+
+AHEAD = 2  # rounds that a neighbour may have begun which this agent has not finished
+
+
+@dataclass
+class Arrival:
+    """What has come from a neighbour for a round, last of all.
+
+    ``exponents`` are those of DATA, or the neighbour's own; None before they are read, as an early message
+    cannot be taken apart before this agent comes to the round itself. ``message`` is None where numbers are
+    missing.
+    """
+
+    kind: Kind
+    content: memoryview
+    message: Message | None = None
+    attempt: int = 0
+    exponents: Integers | None = None
+    rider: float = 0.0
+    numbers: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+
+
+@dataclass
+class Channel:
+    """What is known of a neighbour.
+
+    Attributes
+    ----------
+    arrivals : dict from int to Arrival
+        By round, what it has sent on this connection and is not used up.
+    asked : bool
+        Whether it was told this round's exponents on this connection.
+    exponents : dict from Slot to (int, Integers)
+        The exponents it has chosen as a receiver, and the round of that.
+    answers : dict from int to (int, Integers)
+        By round, the last attempt and the exponents in which this process has sent DATA to it.
+    waiting : bool
+        Whether it was told exponents on this connection, and nothing more goes out before it has chosen.
+    planned : set of int
+        Rounds for which it has chosen exponents on this connection.
+    """
+
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    asked: bool = False
+    exponents: dict[Slot, tuple[int, Integers]] = field(default_factory=dict)
+    answers: dict[int, tuple[int, Integers]] = field(default_factory=dict)
+    waiting: bool = False
+    planned: set[int] = field(default_factory=set)
+    masks: Masks | None = None
+
+
+class PrivateExchange(Exchange):
+    """`Exchange` by masked sums (`destiny.engines.hosted.SumExchange`).
+
+    Parameters
+    ----------
+    connections, network, index, outbox
+        As there; the outbox holds numbers in clear.
+    keys : KeyRing
+    log : SentLog
+    """
+
+    # Who is done still serves others: a choice of exponents may come late.
+    after_bye = frozenset({Kind.REFUSED, Kind.DATA, Kind.EXPONENTS, Kind.KEY})
+
+    def __init__(
+        self,
+        connections: Connections,
+        network: TopologyBase,
+        index: int,
+        outbox: Outbox,
+        keys: KeyRing,
+        log: SentLog,
+    ) -> None:
+        super().__init__(connections, network, index, outbox)
+        self.index, self.keys, self.log = index, keys, log
+        self.channels = {n.index: Channel() for n in connections.neighbours}
+        self.weights: Mapping[int, float] = {}
+        self.fresh: set[int] = set()  # rounds in which exponents are renewed
+        self.sizes: dict[int, Integers] = {}  # exponents of this agent's numbers, by round
+        self.known: Exponents | None = None
+        self.plan: tuple[int, Integers] | None = None  # attempt and exponents of this round, once chosen
+
+    @property
+    def masked(self) -> PrivateExchange:
+        """This exchange."""
+        return self
+
+    # Keys
+
+    def begin(self) -> None:
+        """Wait until all keys have come that hide this agent's messages."""
+        self.adopt(self.network.at(0))
+        neighbours = self.connections.neighbours
+        try:
+            self.connections.wait(lambda: not self.keys.missing(neighbours))
+        except Absent:
+            who = ", ".join(self.keys.missing(neighbours))
+            raise Absent(
+                f"not all keys have come within {self.connections.wait_limit:g} s: {who} could not pass on "
+                "those of all other neighbours, who may not be running"
+            ) from None
+        self.keys.save()
+        self.link_masks = self.keys.link_masks()
+        for n in neighbours:
+            self.channels[n.index].masks = self.keys.masks(n.index)
+            self.connections.send_pending(n)
+
+    def on_connected(self, peer: Neighbour) -> None:
+        """Tell a neighbour this agent's key, and those of all other neighbours that are known."""
+        self.send_key(peer, self.keys.own)
+        for index, statement in self.keys.direct.items():
+            if index != peer.index:
+                self.send_key(peer, statement)
+
+    def send_key(self, peer: Neighbour, statement: Statement) -> None:
+        if peer.connection is not None:
+            peer.connection.write(encode_json(Kind.KEY, statement.table()))
+
+    def on_key(self, peer: Neighbour, content: memoryview) -> None:
+        """A key has come: the neighbour's own is passed on to the others."""
+        assert peer.connection is not None
+        assert peer.connection.certificate is not None
+        statement = Statement.read(decode_json(content))
+        if self.keys.add(peer, statement, peer.connection.certificate.certificate):
+            for n in self.connections.neighbours:
+                if n is not peer:
+                    self.send_key(n, statement)
+        self.connections.wake()
+
+    # Receiving
+
+    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
+        """The agent's row, with a column for every agent it hears."""
+        rows = super().adopt(W)
+        self.weights = self._weights(W)
+        return rows
+
+    def _weights(self, W: csr_array[Any, Any]) -> dict[int, float]:
+        """The weight that each neighbour gives to this agent."""
+        if isinstance(self.network, Neighbourhood):  # Metropolis weights are symmetric
+            mine = slice(W.indptr[self.index], W.indptr[self.index + 1])
+            return dict(zip(W.indices[mine].tolist(), W.data[mine].tolist(), strict=True))
+        return {
+            n.index: float(W.data[row][W.indices[row] == self.index].sum())
+            for n in self.connections.neighbours
+            for row in [slice(W.indptr[n.index], W.indptr[n.index + 1])]
+        }
+
+    def sum(
+        self, round: int, slot: Slot, known: Exponents, numbers: Array, rider: float | None
+    ) -> tuple[Array, float]:
+        """One round: see `destiny.engines.hosted.SumExchange`."""
+        own = [numbers] if rider is None else [numbers, np.array([rider])]
+        self.known, self.plan = known, None
+        if known.fresh:
+            self.fresh.add(round)
+        self._send_and_wait(round, slot, own)
+        return self._finish(fixed_point.layout(slot[1]), rider)
+
+    def _send_and_wait(self, round: int, slot: Slot, own: Sequence[Array]) -> Array:
+        """Send this agent's numbers of a round and wait until those of all neighbours are here."""
+        message = self.outbox.add(round, self.connections.mark, list(own))
+        self.outbox.slots[round] = slot
+        if not is_finite(message):
+            self.abandon_run(f"diverged: its numbers were not finite any more in round {round}")
+        self.log.add_round(round, message)
+        self.round = round
+        for n in self.senders:
+            self.channels[n.index].asked = False
+            self.connections.send_pending(n)
+        try:
+            self.connections.wait(self.all_arrived)
+            while not self.all_arrived():  # a connection was lost while the loop came to its end
+                self.connections.wait(self.all_arrived)
+        except Absent:
+            raise self.absence_error() from None
+        return message
+
+    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
+        """A round in clear, of numbers that are masked already or tell nothing."""
+        numbers = self._send_and_wait(round, CLEAR, blocks)
+        rows = np.empty((len(self.positions), numbers.size))
+        rows[self.positions[self.index]] = numbers
+        for n in self.senders:
+            rows[self.positions[n.index]] = np.frombuffer(self._pop(n).content)
+        self.connections.rounds += 1
+        return [rows]
+
+    def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
+        """Add the masks of this agent's links to its part of a total, in place."""
+        self.link_masks.add_to(words, round, 0, exponents)
+
+    def _pop(self, peer: Neighbour) -> Arrival:
+        """What has come from a neighbour for this round; its memory is free for the next message."""
+        arrival = self.channels[peer.index].arrivals.pop(self.round)
+        assert arrival.message is not None
+        peer.next_in = self.round + 1
+        peer.release(arrival.message)
+        return arrival
+
+    def _finish(self, columns: Layout, rider: float | None) -> tuple[Array, float]:
+        """Add up what has come, and let go of it."""
+        assert self.plan is not None
+        assert self.known is not None
+        total = np.zeros(columns.width, dtype=np.uint64)
+        flood = 0.0 if rider is None else rider
+        for n in self.senders:
+            arrival = self._pop(n)
+            total += arrival.numbers
+            flood = flood if rider is None else max(flood, arrival.rider)
+        self.known.table[0] = self.plan[1]
+        self.known = None
+        self.connections.rounds += 1
+        return fixed_point.decode(total.view(np.int64), columns.unit(self.plan[1])), flood
+
+    def all_arrived(self) -> bool:
+        """Whether all numbers of this round are here; chooses exponents once everybody was heard."""
+        here = [self._arrival(n) for n in self.senders]
+        if any(arrival is None for arrival in here):
+            return False
+        arrivals = [arrival for arrival in here if arrival is not None]
+        if self._is_clear(self.round):
+            return True
+        if self.plan is not None and self.plan[0] == 0 and not all(_is_data(a, *self.plan) for a in arrivals):
+            self.plan = None  # a neighbour was lost when all was here, and comes back with another attempt
+        if self.plan is None:
+            self.plan = self._choose(arrivals)
+            if self.plan is None:
+                return False
+        attempt, chosen = self.plan
+        right = [_is_data(a, attempt, chosen) for a in arrivals]
+        for n, arrival, fits in zip(self.senders, arrivals, right, strict=True):
+            if not fits and not self.channels[n.index].asked:
+                self._ask(n, arrival, chosen)
+        return all(right)
+
+    def _choose(self, arrivals: list[Arrival]) -> tuple[int, Integers] | None:
+        """The exponents of this round; None if a neighbour was refused because of what it has sent."""
+        assert self.known is not None
+        before = self.known.table[0]
+        answered = [a for a in arrivals if a.kind is Kind.DATA and a.attempt == 1]
+        if answered:  # this agent had chosen before it was started again
+            chosen = answered[0].exponents
+            assert chosen is not None
+            wrong = [n for n, a in zip(self.senders, arrivals, strict=True) if _contradicts(a, chosen)]
+            for n in wrong:
+                self._refuse(n, "answered other exponents than its neighbours")
+            return None if wrong else (1, chosen)
+        if not self.known.fresh and all(_is_data(a, 0, before) for a in arrivals):
+            return 0, before
+        reports = [a.exponents for a in arrivals if a.kind is Kind.EXPONENTS and a.exponents is not None]
+        if self.known.fresh and len(reports) < len(arrivals):
+            for n, a in zip(self.senders, arrivals, strict=True):
+                if a.kind is Kind.DATA:
+                    self._refuse(n, f"sent numbers for round {self.round}, where exponents are chosen anew")
+            return None
+        largest = np.maximum.reduce(reports) if reports else np.full_like(before, LEAST)
+        return 1, fixed_point.decide(before, largest, self.known.fresh)
+
+    def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Integers) -> None:
+        """Tell a neighbour the exponents; what it has sent so far is of no use."""
+        if arrival.message is not None:
+            peer.release(arrival.message)
+            arrival.message = None
+        if peer.connection is not None:
+            peer.connection.write(_pack(Kind.PLAN, self.round, chosen))
+            self.channels[peer.index].asked = True
+
+    def _arrival(self, peer: Neighbour) -> Arrival | None:
+        """What has come from a neighbour for this round, taken apart."""
+        arrival = self.channels[peer.index].arrivals.get(self.round)
+        if arrival is None or arrival.exponents is not None:
+            return arrival
+        try:
+            self._take_apart(arrival)
+        except Refusal as error:
+            self._refuse(peer, str(error))
+            return None
+        return arrival
+
+    def _take_apart(self, arrival: Arrival) -> None:
+        """Read a message of this round; raises Refusal if it cannot be right."""
+        words = np.frombuffer(arrival.content, dtype="<i8")
+        if len(words) != self._size(self.round, arrival.kind) // 8:
+            raise Refusal(
+                f"sent {len(arrival.content)} bytes of {arrival.kind.name} for round {self.round}, expected "
+                f"{self._size(self.round, arrival.kind)}"
+            )
+        if self._is_clear(self.round):
+            if not is_finite(np.frombuffer(arrival.content)):
+                raise Refusal(f"sent numbers that are not finite in round {self.round}")
+            arrival.exponents = np.empty(0, dtype=np.int64)
+            return
+        columns = fixed_point.layout(self.outbox.slots[self.round][1])
+        if arrival.kind is Kind.EXPONENTS:
+            arrival.exponents = _checked(words, LEAST, MOST)
+            return
+        if words[0] not in (0, 1):
+            raise Refusal(f"sent attempt {words[0]} of round {self.round}, expected 0 or 1")
+        arrival.attempt = int(words[0])
+        exponents = _checked(words[1 : 1 + columns.groups], LEAST, MOST + HEAD)
+        rest = words[1 + columns.groups :]
+        if len(rest) > columns.width:
+            arrival.rider = float(rest[:1].view("<f8")[0])
+            if not np.isfinite(arrival.rider):
+                raise Refusal(f"sent numbers that are not finite in round {self.round}")
+        arrival.numbers = rest[-columns.width :].view("<u8")
+        arrival.exponents = exponents
+
+    def _size(self, round: int, kind: Kind) -> int:
+        """Bytes of a message of a round that this agent has begun."""
+        clear = self._is_clear(round)
+        groups = 0 if clear else fixed_point.layout(self.outbox.slots[round][1]).groups
+        if kind is not Kind.DATA:
+            return 8 * groups
+        mine = self.message_size(round)
+        assert mine is not None
+        return mine if clear else 8 * (1 + groups) + mine
+
+    def _is_clear(self, round: int) -> bool:
+        return self.outbox.slots[round] == CLEAR
+
+    def _refuse(self, peer: Neighbour, why: str) -> None:
+        if peer.connection is not None:
+            peer.connection.refuse(why)
+        else:
+            self.on_disconnected(peer)
+
+    def absence_error(self) -> DestinyError:
+        """Who has not come, and why as far as we know."""
+        for n in self.senders:  # `Exchange` looks at the inbox
+            arrival = self.channels[n.index].arrivals.get(self.round)
+            if arrival is not None and arrival.message is not None:
+                n.inbox.append(arrival.message)
+        return super().absence_error()
+
+    # What the connections ask for (`destiny.agents.transport.connections.RoundStore`)
+
+    def check_header(self, peer: Neighbour, header: Header) -> None:
+        """Raise Refusal unless a message is due from a neighbour, and has the right size."""
+        round, channel = header.round, self.channels[peer.index]
+        if header.kind is Kind.PLAN:
+            self._check_plan(peer, header)
+            return
+        due = peer.next_in + len(channel.arrivals)
+        again = (
+            header.kind is Kind.DATA and channel.asked and round == self.round and round in channel.arrivals
+        )
+        if not again and (round != due or round >= peer.next_in + AHEAD):
+            raise Refusal(f"sent {header.kind.name} of round {round} where round {due} was due")
+        if again and channel.arrivals[round].message is not None:
+            raise Refusal(f"sent its numbers of round {round} twice")
+        exact = self._size(round, header.kind) if round in self.outbox.slots else None
+        largest = self.connections.limits.largest
+        if not (0 < header.length <= largest and header.length % 8 == 0 and exact in (None, header.length)):
+            expected = f"at most {largest}" if exact is None else str(exact)
+            raise Refusal(f"announced {header.length} bytes for round {round}, expected {expected}")
+
+    def on_data(self, peer: Neighbour, message: Message, content: memoryview) -> None:
+        """A round's numbers have come, under masks."""
+        self.channels[peer.index].arrivals[message.round] = Arrival(Kind.DATA, content, message)
+
+    def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:
+        """A key, exponents or a choice of exponents has come."""
+        if header.kind is Kind.KEY:
+            self.on_key(peer, content)
+        elif header.kind is Kind.EXPONENTS:
+            self.channels[peer.index].arrivals[header.round] = Arrival(Kind.EXPONENTS, content)
+            self.connections.wake()
+        else:
+            self.on_plan(peer, header.round, np.frombuffer(content, dtype="<i8"))
+
+    def on_disconnected(self, peer: Neighbour) -> None:
+        """What has come and was not used will be sent again."""
+        channel = self.channels[peer.index]
+        for arrival in channel.arrivals.values():
+            if arrival.message is not None:
+                peer.release(arrival.message)
+        channel.arrivals.clear()
+        channel.planned.clear()
+        channel.asked = channel.waiting = False
+
+    def on_mark(self) -> None:
+        """A neighbour's mark has moved: what all of them have for good can go."""
+        super().on_mark()
+        self.fresh = {k for k in self.fresh if k >= self.outbox.first}
+        self.sizes = {k: sizes for k, sizes in self.sizes.items() if k >= self.outbox.first}
+        for channel in self.channels.values():
+            channel.answers = {k: a for k, a in channel.answers.items() if k >= self.outbox.first}
+
+    # Sending
+
+    def send_pending(self, peer: Neighbour) -> None:
+        """Write what a neighbour lacks, as far as it reads and has chosen exponents."""
+        connection, channel = peer.connection, self.channels[peer.index]
+        # After BYE, too: who is done still serves others.
+        while connection is not None and not (
+            connection.write_paused or connection.has_ended or channel.waiting
+        ):
+            k = connection.next_out
+            if k not in self.outbox.messages or channel.masks is None:
+                return
+            if self._is_clear(k):
+                connection.write(self.outbox.messages[k])
+                connection.next_out = k + 1
+                continue
+            answer = channel.answers.get(k) or self._first_answer(channel, k)
+            if answer is None:
+                connection.write(_pack(Kind.EXPONENTS, k, self._own_exponents(k)))
+                channel.waiting = True
+                return
+            self._send_data(peer, k, *answer)
+            connection.next_out = k + 1
+
+    def _first_answer(self, channel: Channel, round: int) -> tuple[int, Integers] | None:
+        """Attempt and exponents for a round's numbers, if the receiver need not be asked.
+
+        What an earlier process has sent is sent in exponents that the receiver chooses now: so there are
+        never more than two versions of the same numbers, one of the first attempt and one of its choice.
+        """
+        known = channel.exponents.get(self.outbox.slots[round])
+        if known is None or round in self.fresh or round < self.log.before:
+            return None
+        fits = (self._own_exponents(round) <= known[1]).all()
+        return (0, known[1]) if fits else None
+
+    def _numbers(self, round: int) -> Array:
+        return np.frombuffer(self.outbox.messages[round], offset=HEADER.size)
+
+    def _own_exponents(self, round: int) -> Integers:
+        if round not in self.sizes:
+            columns = fixed_point.layout(self.outbox.slots[round][1])
+            self.sizes[round] = columns.exponents(self._numbers(round)[None, : columns.width])[0]
+        return self.sizes[round]
+
+    def _send_data(self, peer: Neighbour, round: int, attempt: int, exponents: Integers) -> None:
+        """Numbers in a receiver's exponents and under its masks, with the rider in clear."""
+        channel, columns = self.channels[peer.index], fixed_point.layout(self.outbox.slots[round][1])
+        assert channel.masks is not None
+        assert peer.connection is not None
+        channel.answers[round] = attempt, exponents
+        numbers, size = self._numbers(round), self._size(round, Kind.DATA)
+        mark = Header.unpack(self.outbox.messages[round][: HEADER.size]).mark
+        message = bytearray(HEADER.size + size)  # made in place: it is large
+        message[: HEADER.size] = Header(Kind.DATA, round, mark, size).pack()
+        words = np.frombuffer(message, dtype="<i8", offset=HEADER.size)
+        words[0], words[1 : 1 + columns.groups] = attempt, exponents
+        words[1 + columns.groups : -columns.width] = numbers[columns.width :].view("<i8")
+        masked = words[-columns.width :]
+        weight, unit = self.weights[peer.index], columns.unit(exponents)
+        fixed_point.encode_to(masked, numbers[: columns.width], weight, unit)
+        channel.masks.add_to(masked.view("<u8"), round, attempt, exponents)
+        peer.connection.write(message)
+
+    def _check_plan(self, peer: Neighbour, header: Header) -> None:
+        """Raise Refusal unless a neighbour may choose exponents for this round."""
+        connection, round = peer.connection, header.round
+        channel = self.channels[peer.index]
+        assert connection is not None
+        is_open = round < connection.next_out or (channel.waiting and round == connection.next_out)
+        if round not in self.outbox.slots or self._is_clear(round) or not is_open or round in channel.planned:
+            raise Refusal(f"chose exponents for round {round}, which is not to be chosen for")
+        if header.length != (due := self._size(round, Kind.PLAN)):
+            raise Refusal(f"announced {header.length} bytes of PLAN for round {round}, expected {due}")
+
+    def on_plan(self, peer: Neighbour, round: int, words: Integers) -> None:
+        """A receiver has chosen exponents: the answer, unless the numbers do not fit or it chose before."""
+        channel, connection = self.channels[peer.index], peer.connection
+        assert connection is not None
+        chosen = _checked(words, LEAST, MOST + HEAD)
+        if (self._own_exponents(round) > chosen).any():
+            raise Refusal(f"chose exponents for round {round} that are too small for the numbers of it")
+        if not self.log.add_plan(round, peer.index, chosen):
+            raise Refusal(f"chose other exponents for round {round} than before")
+        channel.planned.add(round)
+        slot = self.outbox.slots[round]
+        if slot not in channel.exponents or channel.exponents[slot][0] <= round:
+            channel.exponents[slot] = round, chosen
+        self._send_data(peer, round, 1, chosen)
+        if channel.waiting and round == connection.next_out:
+            channel.waiting = False
+            connection.next_out = round + 1
+            self.connections.send_pending(peer)
+
+
+def _is_data(arrival: Arrival, attempt: int, exponents: Integers) -> bool:
+    """Whether these are numbers of this attempt in these exponents."""
+    right = arrival.message is not None and arrival.attempt == attempt
+    return right and np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
+
+
+def _contradicts(arrival: Arrival, exponents: Integers) -> bool:
+    """Whether a neighbour has answered other exponents, which an agent never chooses for the same round."""
+    return arrival.attempt == 1 and not np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
+
+
+def _checked(words: Integers, least: int, most: int) -> Integers:
+    """Exponents of a neighbour's; raises Refusal if nobody has such."""
+    if ((words < least) | (words > most) | (words % GRAIN != 0)).any():
+        raise Refusal("sent exponents that no numbers have")
+    return words.astype(np.int64)
+
+
+def _pack(kind: Kind, round: int, exponents: Integers) -> bytes:
+    content = exponents.astype("<i8").tobytes()
+    return Header(kind, round, 0, len(content)).pack() + content

@@ -1,0 +1,126 @@
+"""Masks that cancel in a sum, and look like random numbers to all others.
+
+For agent i and two of its neighbours j < k, who share a secret (X25519): j adds a mask to what it sends to i,
+and k subtracts it. In totals over all agents the two ends of every link do so. A mask is the key stream of
+AES-256 in counter mode under a key that is used once, for one round, one attempt and one set of exponents.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes, hmac
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from destiny.agents import certificates
+from destiny.agents.transport.messages import Refusal
+from destiny.agents.transport.tls import check_key
+from destiny.engines.fixed_point import Integers
+from destiny.errors import CheckpointError
+
+PURPOSE = b"destiny private sums 1"
+FILE = "private-sums.key"
+ALL = 2**64 - 1  # in place of the receiver: all agents add up what is masked
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """The key of this agent for one run (X25519)."""
+
+    private: X25519PrivateKey
+
+    @classmethod
+    def new(cls) -> RunKey:
+        return cls(X25519PrivateKey.generate())
+
+    @classmethod
+    def keep(cls, folder: Path, begun: bool) -> RunKey:
+        """The key in a folder, made if the run has not begun; readable by its owner alone.
+
+        A run that has begun cannot go on with another key: its masks would not cancel.
+        """
+        path = folder / FILE
+        if path.exists():
+            check_key(path)
+            raw = path.read_bytes()
+            if len(raw) != 32:
+                raise CheckpointError(f"{path} is damaged: all agents must start a new run")
+            return cls(X25519PrivateKey.from_private_bytes(raw))
+        if begun:
+            raise CheckpointError(
+                f"{path} is missing, and masks of another key would not cancel: bring it back, or let all "
+                "agents start a new run"
+            )
+        key = cls.new()
+        certificates.write(path, key.private.private_bytes_raw(), secret=True)
+        return key
+
+    @property
+    def public(self) -> bytes:
+        """The key to tell others."""
+        return self.private.public_key().public_bytes_raw()
+
+    def pair(self, other: bytes, run: str, receiver: int, own: int, theirs: int) -> bytes:
+        """The secret of this agent and another about what both send to a receiver, or contribute to `ALL`."""
+        try:
+            secret = self.private.exchange(X25519PublicKey.from_public_bytes(other))
+        except ValueError as error:  # a point of small order
+            raise Refusal(f"passed on a key of agent {theirs} that cannot be used") from error
+        who = struct.pack("<QQQ", receiver, min(own, theirs), max(own, theirs))
+        info = PURPOSE + b"\0" + who + run.encode()
+        return HKDF(hashes.SHA256(), 32, None, info).derive(secret)
+
+
+@dataclass(frozen=True)
+class Masks:
+    """What this agent adds to its messages to one receiver, or to its part of a total.
+
+    Parameters
+    ----------
+    own : int
+        This agent.
+    pairs : mapping from int to bytes
+        The secrets with the other neighbours of the receiver, or with its own, by their index.
+    """
+
+    own: int
+    pairs: Mapping[int, bytes] = field(repr=False)
+    streams: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
+    """Memory for a mask, by its size: fresh memory costs more than a mask."""
+
+    def add(self, numbers: Integers, round: int, attempt: int, exponents: Integers) -> Words:
+        """The numbers as they travel: modulo 2^64, with the masks of all pairs."""
+        masked: Words = numbers.astype(np.int64).view(np.uint64)
+        self.add_to(masked, round, attempt, exponents)
+        return masked
+
+    def add_to(self, words: Words, round: int, attempt: int, exponents: Integers) -> None:
+        """Add the masks of all pairs to words, in place."""
+        size = words.nbytes
+        zeros, stream = _zeros(size), self.streams.setdefault(size, bytearray(size + 15))
+        mask = np.frombuffer(stream, dtype="<u8", count=words.size)
+        used = struct.pack("<QQ", round, attempt) + exponents.astype("<i8").tobytes()
+        for other, secret in self.pairs.items():
+            keyed = hmac.HMAC(secret, hashes.SHA256())
+            keyed.update(used)
+            # The key is new for every mask, so the counter may start at zero.
+            cipher = Cipher(algorithms.AES256(keyed.finalize()), modes.CTR(bytes(16)))
+            cipher.encryptor().update_into(zeros, stream)
+            if self.own < other:
+                words += mask
+            else:
+                words -= mask
+
+
+@cache
+def _zeros(size: int) -> bytes:
+    return bytes(size)

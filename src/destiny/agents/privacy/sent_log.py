@@ -1,0 +1,107 @@
+"""What an agent has sent under masks, so that no restart makes it send something else for the same round."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from destiny.engines.fixed_point import Integers
+from destiny.errors import CheckpointError
+from destiny.protocols import Array
+
+FILE = "sent.log"
+DIGITS = 32  # of SHA-256, in hexadecimal
+
+
+class SentLog:
+    """Lines that are only ever appended: a digest of each round's numbers, and each choice of exponents.
+
+    Two different messages under one mask would tell their difference, and one message under many exponents
+    more than its sum. A line is written before what it says is sent. The first line names the run: masks of
+    another run are others, so its lines are of no use.
+
+    Parameters
+    ----------
+    folder : Path
+    run : str
+    rounds : int
+        Rounds of this run's checkpoint, which must be in the log.
+
+    Attributes
+    ----------
+    before : int
+        One after the last round that an earlier process has begun to send.
+    """
+
+    def __init__(self, folder: Path, run: str, rounds: int = 0) -> None:
+        self.path = folder / FILE
+        self.digests: dict[int, str] = {}
+        self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
+        title = f"run {json.dumps(run)}\n".encode()
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        if lines[:1] != [title]:
+            lines = []
+        # A line without an end is of a crash in the middle of it: nothing was sent.
+        lines = [line for line in lines if line.endswith(b"\n")]
+        for line in lines[1:]:
+            self._read(line.decode("ascii", errors="replace").split())
+        self.before = max(self.digests, default=-1) + 1
+        if self.before < rounds:
+            raise CheckpointError(
+                f"{self.path} must tell what was sent in {rounds} rounds; found {self.before}: bring it "
+                "back, or let all agents start a new run"
+            )
+        try:
+            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.ftruncate(self.file, sum(map(len, lines)))
+            os.lseek(self.file, 0, os.SEEK_END)
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
+        if not lines:
+            self._write(title.decode())
+
+    def _read(self, words: list[str]) -> None:
+        try:
+            if words[0] == "sent":
+                self.digests[int(words[1])] = words[2]
+            else:
+                self.plans[int(words[1]), int(words[2])] = tuple(map(int, words[3:]))
+        except (IndexError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
+            ) from error
+
+    def add_round(self, round: int, numbers: Array) -> None:
+        """Raise CheckpointError if an earlier process has sent other numbers for this round."""
+        digest = hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()[:DIGITS]
+        if round not in self.digests:
+            self.digests[round] = digest
+            self._write(f"sent {round} {digest}\n")
+        elif self.digests[round] != digest:
+            raise CheckpointError(
+                f"the numbers of round {round} are not those that this agent has sent before it was started "
+                "again, and masks must not be used twice: run it on a machine of the same type with the same "
+                "libraries, or let all agents start a new run"
+            )
+
+    def add_plan(self, round: int, receiver: int, exponents: Integers) -> bool:
+        """Whether these are the first exponents that a receiver has chosen for a round, or the same again."""
+        plan = tuple(exponents.tolist())
+        if (round, receiver) in self.plans:
+            return self.plans[round, receiver] == plan
+        self.plans[round, receiver] = plan
+        self._write(f"plan {round} {receiver} {' '.join(map(str, plan))}\n")
+        return True
+
+    def _write(self, line: str) -> None:
+        try:
+            os.write(self.file, line.encode())
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        os.close(self.file)
