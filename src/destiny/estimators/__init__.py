@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn whose fit is done by agents, each beside its own rows (extra ``sklearn``)."""
+"""Estimators for scikit-learn, fitted by agents each of which holds its own rows (extra ``sklearn``)."""
 
 from importlib.util import find_spec
 
@@ -7,8 +7,31 @@ from destiny.errors import MissingExtraError
 if find_spec("sklearn") is None:
     raise MissingExtraError('destiny.estimators needs scikit-learn: pip install "destiny-stiefel[sklearn]"')
 
+from destiny.estimators.cca import DecentralizedCCA
 from destiny.estimators.dictionary import SparseDictionary
+from destiny.estimators.folds import SiloFolds
+from destiny.estimators.imputer import DecentralizedImputer
+from destiny.estimators.lda import DecentralizedLDA
 from destiny.estimators.pca import DecentralizedPCA
+from destiny.estimators.pictures import biplot, scree_plot
 from destiny.estimators.regression import OrthogonalRegression
+from destiny.estimators.scaler import DecentralizedScaler
+from destiny.estimators.sparse_pca import DecentralizedSparsePCA
+from destiny.estimators.vertical_pca import VerticalPCA
+from destiny.estimators.vertical_ridge import VerticalRidge
 
-__all__ = ["DecentralizedPCA", "OrthogonalRegression", "SparseDictionary"]
+__all__ = [
+    "DecentralizedCCA",
+    "DecentralizedImputer",
+    "DecentralizedLDA",
+    "DecentralizedPCA",
+    "DecentralizedScaler",
+    "DecentralizedSparsePCA",
+    "OrthogonalRegression",
+    "SiloFolds",
+    "SparseDictionary",
+    "VerticalPCA",
+    "VerticalRidge",
+    "biplot",
+    "scree_plot",
+]

@@ -10,41 +10,46 @@ from sklearn.utils.extmath import svd_flip
 
 from destiny.errors import ProblemError
 from destiny.estimators.fitting import Decentralized
-from destiny.estimators.inputs import silos_in_silos_out
-from destiny.estimators.party import Party
+from destiny.estimators.inputs import accept_silos
+from destiny.estimators.session import FitSession, whole
 from destiny.problems import SDL
+from destiny.problems.data.partition import Source
+from destiny.problems.data.rows import row_blocks
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.options import SolveOptions
 
 
-@silos_in_silos_out("transform", "inverse_transform")
+@accept_silos("transform", "inverse_transform")
 class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """An orthonormal dictionary in which rows held by many agents are sparse, by the l4 norm.
+    """Orthonormal dictionary in which the rows of many agents have sparse codes, by the l4 norm.
 
     The agents maximise the sum of the fourth powers of the codes ``X components_^T``: among codes of given
-    length the sparse ones have the largest. Rows ``Z Q`` with an orthogonal Q and sparse codes Z lead back
-    to the rows of Q, up to sign and order. Nothing is centred.
+    length, sparse ones have the largest. For rows ``Z Q`` with sparse Z and an orthogonal matrix Q, the
+    components are the rows of Q up to sign and order. Rows are not centred.
 
     Parameters
     ----------
     n_components : int, optional
-        Dictionary elements, by default n_features: a whole orthogonal dictionary.
-    n_agents, network, method, tol, max_rounds, random_state
-        As in `DecentralizedPCA`. The objective has many stationary points: the starting point, hence
-        ``random_state``, decides which one is found.
+        Number of dictionary elements, by default n_features: a complete orthogonal dictionary.
+    n_agents, network, method, tol, max_rounds, random_state, verbose
+        As in `DecentralizedPCA`. The objective has many stationary points; the starting point, and so
+        ``random_state``, decides which one the agents reach.
 
     Attributes
     ----------
     components_ : ndarray (n_components, n_features)
-        Orthonormal rows, by falling fourth moment of their codes, the largest entry of each positive.
+        Orthonormal rows, sorted by decreasing fourth moment of their codes; the largest entry of each is
+        positive.
     fourth_moments_ : ndarray (n_components,)
         Mean fourth power of the codes of all rows.
-    n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, converged_, network_
+    n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, notes_, \
+converged_, network_
         As in `DecentralizedPCA`.
     """
 
-    _sparse = False  # a dense dictionary makes sparse codes of dense rows
+    _accepts_sparse = False  # rows are dense: only their codes are sparse
 
-    _sizes = (1e-8, 1e8)  # fourth powers are added
+    _magnitudes = (1e-8, 1e8)  # fourth powers are summed
 
     def __init__(
         self,
@@ -52,10 +57,11 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         *,
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
-        method: Algorithm[Any] | None = None,
+        method: Algorithm[Any] | str | None = None,
         tol: float = 1e-6,
-        max_rounds: int = 10_000,
+        max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.n_agents = n_agents
@@ -64,14 +70,15 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         self.tol = tol
         self.max_rounds = max_rounds
         self.random_state = random_state
+        self.verbose = verbose
 
     def transform(self, X: Any) -> Any:
-        """Codes of some rows, ``X components_^T``."""
-        return self._rows(X) @ self.components_.T
+        """Return the codes of some rows, ``X components_^T``."""
+        return self._check_rows(X) @ self.components_.T
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rows that have these codes, ``X components_``."""
-        return self._codes(X) @ self.components_
+        """Return the rows with these codes, ``X components_``."""
+        return self._check_codes(X) @ self.components_
 
     @property
     def _n_features_out(self) -> int:
@@ -82,23 +89,34 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _learn(self, party: Party) -> None:
+    def _learn(self, session: FitSession) -> None:
         n = self.n_features_in_
-        p = self._columns(n, "n_features")
-        problem = SDL([party.data(i) for i in range(party.agents)], p, precision="float64", n=n)
-        found = party.solve(problem, self.get_params())
+        p = self._count_components(n, "n_features")
+        problem = SDL([_data(session, i) for i in range(session.agents)], p, precision="float64", n=n)
+        solution = session.solve(problem, self.get_params())
 
         def moments(i: int) -> Array:
-            """Fourth powers of an agent's codes, and its number of rows."""
-            rows = party.rows[i].astype(np.float64)
-            return np.append(np.sum((rows @ found.own[i]) ** 4, axis=0), len(rows))
+            """Return the sums of the fourth powers of an agent's codes, and the sum of its weights."""
+            total = np.zeros(p + 1)
+            for part, rows in row_blocks(session.rows[i]):
+                powers = (rows.astype(np.float64) @ solution.by_agent[i]) ** 4
+                weights = session.weights[i][part] if session.weights else np.ones(len(rows))
+                total += np.append(weights @ powers, weights.sum())
+            return total
 
-        *sums, share = party.average(moments).told
+        *sums, share = session.average(moments).common
         if share == 0:
             raise ProblemError("a dictionary is learnt from rows; found none at any agent")
         order = np.argsort(sums)[::-1]
-        components = svd_flip(None, found.told.T[order], u_based_decision=False)[1]
-        self.components_ = components.astype(party.dtype)
-        self.fourth_moments_ = (np.array(sums)[order] / share).astype(party.dtype)
-        self.n_samples_ = round(share * party.agents)
-        self._report(party, found.result)
+        components = svd_flip(None, solution.common.T[order], u_based_decision=False)[1]
+        self.components_ = components.astype(session.dtype)
+        self.fourth_moments_ = (np.array(sums)[order] / share).astype(session.dtype)
+        self.n_samples_ = whole(share * session.agents)
+        self._set_fit_attributes(session, solution.result)
+
+
+def _data(session: FitSession, agent: int) -> Source:
+    """Return the rows of an agent, samples in columns, with weights as factors of the fourth powers."""
+    if agent not in session.weights:
+        return session.data(agent)
+    return np.asarray(session.rows[agent][:] * session.weights[agent][:, None] ** 0.25).T

@@ -1,4 +1,4 @@
-"""What the estimators share: `fit` and `fit_local`, and what is told of a fit."""
+"""The base class of the estimators: `fit`, `fit_local` and the attributes that describe a fit."""
 
 from __future__ import annotations
 
@@ -12,222 +12,322 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 from threadpoolctl import threadpool_limits
 
-from destiny.engines import Local, Mpi, chosen
+from destiny.engines import Local, Mpi, engine_for_command
 from destiny.engines.hosted import Engine
-from destiny.errors import ProblemError, SettingsError, is_number, is_whole
+from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.inputs import (
-    column_names,
-    explained,
-    in_silo,
+    CheckedRows,
+    as_problem_error,
+    call_for_silo,
+    check_columns,
+    check_weights,
     labels_of_silos,
-    require_numbers,
-    require_same_columns,
+    weights_of_silos,
 )
-from destiny.estimators.party import Party, everyone, network_of
-from destiny.estimators.rows import deal, is_silos, refuse_other_containers
+from destiny.estimators.rows import Table, is_silos, refuse_other_containers
+from destiny.estimators.session import FitSession, allgather, build_network
+from destiny.problems.data import Silos
+from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.table_checks import column_names, require_numbers, require_same_columns
 from destiny.run.history import History
+from destiny.run.own_network import as_topology, is_topology
 from destiny.run.result import Result
+from destiny.validation import is_number, is_whole
 
-AGENTS = 8  # that one table is dealt out to, unless told otherwise
-SPARSE = 0.95  # lambda from which the network is what a run waits for
-DIFFERENT = 100.0  # columns whose spreads differ more slow every method down
+AGENTS = 8  # default number of agents one table is split over
+SPARSE = 0.95  # lambda above which the network, not the curvature, limits a run
+DIFFERENT = 100.0  # ratio of standard deviations of columns above which every method is slow
 
 
 class Decentralized:
-    """Mixed into an estimator: `fit` and `fit_local`, which hand a `Party` to its ``_learn``.
+    """Base of the estimators: `fit` and `fit_local` build a `FitSession` and pass it to ``_learn``.
 
-    The methods for rows (`transform`, `predict`, ...) take what `fit` takes: for one table the result is one
-    array, for a list of tables a list of arrays. `score` is one number, of all rows.
+    Methods that take rows (`transform`, `predict`, ...) accept what `fit` accepts: for one table they return
+    one array, for a list of tables a list of arrays. `score` returns one number for all rows.
     """
 
     _supervised = False
-    _sparse = True
-    _least = 1  # rows
-    _sizes = (1e-20, 1e20)  # what the largest number may be
+    _joins_y = False  # whether y has numbers, which are kept beside those of X
+    _accepts_sparse = True
+    _min_rows = 1
+    _limits: tuple[tuple[str, float], ...] = (("tol", 0.0), ("max_rounds", 1))  # of the run, and their least
+    _magnitudes = (1e-20, 1e20)  # range of the largest absolute entry: its square must be a normal float
+    n_features_in_: int
     network: Any
     tol: float
     n_agents: int | None
     random_state: Any
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to all rows.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to all rows, with all agents in this process.
 
         Parameters
         ----------
-        X : array-like (n_samples, n_features), or a list of them
-            One table is dealt out to ``n_agents`` agents, in order. A list of tables (2-D arrays, sparse
-            matrices, data frames) has one per agent, of any number of rows.
+        X : array-like (n_samples, n_features), a list of them, or Silos
+            One table is split over ``n_agents`` agents, in order. A list of tables (2-D arrays, sparse
+            matrices, data frames) or `destiny.Silos` has one per agent, each with any number of rows.
         y : array-like (n_samples,), or a list of them
-            Labels, for a classifier; a list of them beside a list of tables.
+            Labels, for a classifier; with a list of tables, a list with the labels of each.
+        sample_weight : array-like (n_samples,), or a list of them, optional
+            How often each row counts, by default once; with a list of tables, a list with the weights of
+            each. A weight of 3 is the same as three equal rows, a weight of 0 the same as no row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ProblemError, SettingsError
+            If the rows, labels, weights or parameters cannot be used. A `ConvergenceWarning` is issued, not
+            raised, if the agents did not reach ``tol``.
         """
         refuse_other_containers(X)
         if is_silos(X):
-            tables = self._silos(X, y)
+            tables = self._check_silos(X, y, sample_weight, True)
         else:
-            table, labels = self._table(X, y, True, self._least)
-            agents = self._agents(None)
-            tables = list(zip(deal(table, agents), deal(labels, agents), strict=True))
-        return self._gathered(dict(enumerate(tables)), Local(), len(tables))
+            table = self._check_table(X, y, sample_weight, True, self._min_rows)
+            tables = table.split(self._count_agents(None))
+        if sample_weight is not None and not any(table.rows.shape[0] for table in tables):
+            raise ProblemError("sample_weight must not be zero in all rows: some row must count")
+        return self._fit_tables(dict(enumerate(tables)), Local(), len(tables))
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit to all rows and transform them; a list of tables gives a list."""
-        return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit to all rows and return them transformed; a list of tables gives a list of arrays."""
+        return self.fit(X, y, sample_weight).transform(X)  # type: ignore[attr-defined]
 
-    def fit_local(self, X: Any, y: Any = None) -> Self:
+    def fit_local(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit from a process that has its own rows only; all processes of an MPI job call it.
 
-        Under mpiexec every rank is one agent. All end with the same attributes. Without mpiexec there is one
-        agent, which holds all rows.
+        Under mpiexec every rank is one agent, and all ranks end with the same attributes. Without mpiexec
+        there is one agent, which holds all rows.
 
         Parameters
         ----------
         X : array-like (my_samples, n_features)
+            The rows of this rank.
         y : array-like (my_samples,)
-            Labels, for a classifier. Ranks tell each other which labels there are, not whose they are.
+            Labels, for a classifier. Ranks exchange the set of labels, not the label of any row.
+        sample_weight : array-like (my_samples,), optional
+            How often each row counts; either all ranks give weights or none.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ProblemError, SettingsError
+            As in `fit`. Under mpiexec the whole job ends, so that no rank waits for one that failed.
         """
-        engine: Engine = Mpi() if chosen() == "mpi" else Local()  # first: from now on a refusal ends the job
+        # First: once the MPI engine exists, a refusal on one rank ends the job.
+        engine: Engine = Mpi() if engine_for_command() == "mpi" else Local()
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
         refuse_other_containers(X)
         if is_silos(X):
             raise ProblemError("fit_local takes the table of one agent; found a list of tables: use fit")
-        mine = self._table(X, y, True, 0)
+        mine = self._check_table(X, y, sample_weight, True, 0)
         names = [str(name) for name in column_names(X) or []]
-        facts = {"number of features": self.n_features_in_, "feature names": names}  # type: ignore[attr-defined]
-        engine.same({"estimator": type(self).__name__, **facts, "sparse rows": issparse(mine[0])})
-        return self._gathered({rank: mine}, engine, ranks)
+        facts = {"number of features": self.n_features_in_, "feature names": names}
+        facts |= {"number of columns, with those of y": mine.rows.shape[1]} if self._joins_y else {}
+        facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
+        engine.require_same({"estimator": type(self).__name__, **facts})
+        return self._fit_tables({rank: mine}, engine, ranks)
 
-    def _gathered(self, tables: Mapping[int, tuple[Any, Any]], engine: Engine, agents: int) -> Self:
-        """Bring the agents together and let them learn."""
-        for name, least in (("tol", 0.0), ("max_rounds", 1)):
+    def _fit_tables(
+        self, tables: Mapping[int, Table], engine: Engine, agents: int, partial: bool = False
+    ) -> Self:
+        for name, least in self._limits:
             value = getattr(self, name)
             if not is_number(value) or value < least:
                 raise SettingsError(f"{name} must be a number of at least {least:g}; found {value!r}")
-        self._agents(agents)
+        self._count_agents(agents)
         self._require_size(tables)
-        drawn = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        seed = everyone(engine, drawn)[0]
-        network = network_of(self.network, agents, seed)
-        rows = {i: table for i, (table, _) in tables.items()}
-        labels = {i: y for i, (_, y) in tables.items()} if self._supervised else {}
+        own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = allgather(engine, own_seed)[0]
+        network = build_network(self.network, agents, seed)
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
-            self._learn(Party(rows, labels, network, engine, seed))
+            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial))
         return self
 
-    def _require_size(self, tables: Mapping[int, tuple[Any, Any]]) -> None:
-        """Refuse numbers whose powers the agents could not add up."""
-        largest = max(
-            (float(abs(table).max()) for table, _ in tables.values() if table.shape[0]), default=0.0
-        )
-        least, most = self._sizes
+    def _require_size(self, tables: Mapping[int, Table]) -> None:
+        """Raise ProblemError if sums of powers of the entries would overflow or vanish."""
+        largest = max((_largest(table) for table in tables.values()), default=0.0)
+        least, most = self._magnitudes
         if largest and not least <= largest <= most:
             raise ProblemError(
                 f"the largest number must be between {least:g} and {most:g}; found {largest:.3g}: multiply "
                 "all rows of all agents by the same factor"
             )
 
-    def _learn(self, party: Party) -> None:
+    @property
+    def _accepts_gaps(self) -> bool:
+        """Whether entries may be missing (NaN)."""
+        return False
+
+    def _learn(self, session: FitSession) -> None:
+        """Fit with the agents of ``session`` and set the fitted attributes."""
         raise NotImplementedError
 
-    def _silos(self, X: Any, y: Any) -> list[tuple[Any, Any]]:
-        """Every silo, checked; a refusal names it."""
-        labels = labels_of_silos(y, len(X)) if self._supervised else [None] * len(X)
+    def _check_silos(self, X: Any, y: Any, sample_weight: Any, first: bool) -> list[Table]:
+        """Return the checked table of every silo; errors name the silo.
+
+        In the ``first`` fit the first silo sets the number of features.
+        """
+        labels = [None] * len(X)
+        if self._supervised or self._joins_y:
+            labels = labels_of_silos(y, len(X), "labels" if self._supervised else "other view")
+        weights = weights_of_silos(sample_weight, len(X))
+        if isinstance(X, Silos):
+            self._check_columns_of(X, first)
+            return [
+                call_for_silo(party, self._pair, *one)
+                for party, *one in zip(X.parties, X.parts, labels, weights, strict=True)
+            ]
         names = [column_names(table) for table in X]
-        first = next((agent for agent, its in enumerate(names) if its is not None), 0)
+        named = next((agent for agent, its in enumerate(names) if its is not None), 0)
         tables = []
-        for agent, (table, mine) in enumerate(zip(X, labels, strict=True)):
-            in_silo(agent, require_same_columns, names[agent], names[first], f"silo {first}")
-            tables.append(in_silo(agent, self._table, table, mine, agent == 0, 0))
+        for agent, its in enumerate(zip(X, labels, weights, strict=True)):
+            call_for_silo(agent, require_same_columns, names[agent], names[named], f"silo {named}")
+            tables.append(call_for_silo(agent, self._check_table, *its, first and agent == 0, 0))
         return tables
 
-    def _table(self, X: Any, y: Any, first: bool, least: int) -> tuple[Any, NDArray[Any]]:
-        """One table and its labels as scikit-learn has them; the first tells how many features there are."""
-        if not self._supervised:
-            table = self._validated(X, reset=first, ensure_min_samples=least)
-            return table, np.zeros(table.shape[0])
-        table, labels = self._validated(X, y, reset=first, ensure_min_samples=least)
-        _require_classes(labels)
-        return table, labels
+    def _check_table(self, X: Any, y: Any, sample_weight: Any, first: bool, least: int) -> Table:
+        """Return a table of at least ``least`` rows with its labels and weights as arrays.
 
-    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        """scikit-learn's checks and conversions; every refusal is one sentence."""
+        The ``first`` table sets the number of features; others must have the same.
+        """
+        if self._supervised:
+            rows, labels = self._validate(X, y, reset=first, ensure_min_samples=least)
+            _require_classes(labels)
+        else:
+            rows = self._validate(X, reset=first, ensure_min_samples=least)
+            labels = np.zeros(rows.shape[0])
+        return weighted_table(rows, labels, sample_weight)
+
+    def _check_columns_of(self, silos: Silos, first: bool) -> None:
+        """Note the columns of silos in the first fit; compare them with those of that fit otherwise."""
+        if first:
+            self.n_features_in_ = silos.shape[1]
+            if silos.columns:
+                self.feature_names_in_ = np.asarray(silos.columns, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        check_columns(self, silos)
+        if silos.gaps and not self._accepts_gaps:
+            raise ProblemError(
+                f"{type(self).__name__} needs rows without gaps; found missing entries (NaN): leave those "
+                "rows out, or fill the gaps first (DecentralizedImputer)"
+            )
+        if not self._accepts_sparse and any(map(issparse, silos.parts)):
+            raise ProblemError(f"{type(self).__name__} needs dense rows; found sparse ones")
+
+    def _pair(self, rows: Any, y: Any, sample_weight: Any) -> Table:
+        """Return the table of one of several silos, whose rows are checked already."""
+        labels = np.zeros(rows.shape[0])
+        if self._supervised:
+            labels = column_or_1d(y)
+            check_consistent_length(rows, labels)
+            _require_classes(labels)
+        return weighted_table(rows, labels, sample_weight)
+
+    def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
+        """Return the result of scikit-learn's `validate_data`; raise its errors as one sentence."""
         require_numbers(X)
         try:
             return validate_data(
                 self,
                 X,
                 *y,
-                accept_sparse="csr" if self._sparse else False,
+                accept_sparse="csr" if self._accepts_sparse else False,
                 dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan" if self._accepts_gaps else True,
                 **options,
             )
         except (ValueError, TypeError) as error:
-            raise explained(error, X) from error
+            raise as_problem_error(error, X) from error
 
-    def _rows(self, X: Any) -> Any:
-        """Rows for a fitted estimator; there may be none."""
+    def _check_rows(self, X: Any) -> Any:
+        """Return rows as an array for a fitted estimator; no rows are allowed."""
+        if isinstance(X, CheckedRows):
+            return X.as_floats()
         check_is_fitted(self)
-        return self._validated(X, reset=False, ensure_min_samples=0)
+        return self._validate(X, reset=False, ensure_min_samples=0)
 
-    def _codes(self, X: Any) -> Any:
-        """What `inverse_transform` takes: as many columns as there are components."""
+    def _check_codes(self, X: Any) -> Any:
+        """Return codes as an array with one column per component, or raise ProblemError."""
         check_is_fitted(self)
-        require_numbers(X)
         p = self.components_.shape[0]  # type: ignore[attr-defined]
+        if isinstance(X, CheckedRows):
+            X = X.as_floats()
+        require_numbers(X)
         try:
             codes = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
         except (ValueError, TypeError) as error:
-            raise explained(error, X) from error
+            raise as_problem_error(error, X) from error
         if codes.shape[1] != p:
             raise ProblemError(
                 f"codes must have a column for each of the {p} components; found {codes.shape[1]}"
             )
         return codes
 
-    def _agents(self, holders: int | None) -> int:
-        """How many agents there are: as many as hold tables, or those that one table is dealt out to."""
-        asked = self.n_agents
-        if asked is not None and (not is_whole(asked) or asked < 1):
-            raise SettingsError(f"n_agents must be a whole number of at least 1; found {asked!r}")
+    def _count_agents(self, holders: int | None) -> int:
+        """Return the number of agents: ``holders`` if given, otherwise that of one table to be split.
+
+        Raises SettingsError if ``n_agents`` differs.
+        """
+        n_agents = self.n_agents
+        if n_agents is not None and (not is_whole(n_agents) or n_agents < 1):
+            raise SettingsError(f"n_agents must be a whole number of at least 1; found {n_agents!r}")
         if holders is None:
-            given = not isinstance(self.network, str) and hasattr(self.network, "agents")
-            holders = int(self.network.agents) if given else asked or AGENTS
-        if asked is not None and asked != holders:
+            given = self.network
+            holders = int(as_topology(given).agents) if is_topology(given) else n_agents or AGENTS
+        if n_agents is not None and n_agents != holders:
             raise SettingsError(
                 f"n_agents must be the number of silos, ranks or agents of the network, {holders}; found "
-                f"{asked}: leave n_agents out"
+                f"{n_agents}: leave n_agents out"
             )
         return holders
 
-    def _columns(self, most: int, limit: str) -> int:
-        """The number of components asked for, all of them by default."""
-        asked = self.n_components  # type: ignore[attr-defined]
-        if asked is None:
+    def _count_components(self, most: int, limit: str) -> int:
+        """Return ``n_components``, by default ``most``; raise SettingsError unless it is in 1..most."""
+        p = self.n_components  # type: ignore[attr-defined]
+        if p is None:
             return most
-        if not is_whole(asked) or not 1 <= asked <= most:
+        if not is_whole(p) or not 1 <= p <= most:
             raise SettingsError(
-                f"n_components must be a whole number from 1 to {limit} = {most}; found {asked!r}"
+                f"n_components must be a whole number from 1 to {limit} = {most}; found {p!r}"
             )
-        return asked
+        return p
 
-    def _report(self, party: Party, result: Result | None, doubt: str | None = None) -> None:
-        """What the fit cost and whether it can be trusted; ``doubt`` is why not, though it ended well.
+    def _set_fit_attributes(
+        self, session: FitSession, result: Result | None, doubt: str | None = None
+    ) -> None:
+        """Set the attributes on cost and convergence; warn if the fit did not converge.
 
-        Without a result there was nothing to search for.
+        ``result`` is None where no run was needed. ``doubt`` is a reason to warn although the run converged.
         """
-        self.network_ = party.network
-        self.n_rounds_, self.n_scalars_ = party.average.rounds, party.average.scalars
+        self.network_ = session.network
+        self.n_rounds_ = session.average.rounds + session.rounds
+        self.n_scalars_ = session.average.scalars + session.scalars
         self.history_ = History()
+        self.notes_: list[str] = []
         if result is not None:
-            self.n_rounds_ += result.rounds
-            self.n_scalars_ += result.scalars
             self.history_ = result.history
+            self.notes_ = [*([] if result.choice is None else [result.choice]), *result.notes]
             if not (result.converged or doubt):
-                doubt = unconverged(party, result, self.tol)
+                doubt = describe_failure(session, result, self.tol)
         self.converged_ = doubt is None
-        if doubt is not None and party.engine.leader:
+        if doubt is not None and session.engine.leader:
             warnings.warn(
                 f"{type(self).__name__} did not converge: {doubt}",
                 ConvergenceWarning,
@@ -235,35 +335,55 @@ class Decentralized:
             )
 
 
-def unconverged(party: Party, result: Result, tol: float) -> str:
-    """What is known of a fit that did not converge, and what would help."""
+def weighted_table(rows: Any, labels: NDArray[Any], sample_weight: Any) -> Table:
+    """Return a table whose rows count as often as their weights say; rows of weight 0 are left out."""
+    if sample_weight is None:
+        return Table(rows, labels)
+    weights = check_weights(sample_weight, rows.shape[0])
+    used = weights > 0
+    return Table(rows, labels, weights) if used.all() else Table(rows[used], labels[used], weights[used])
+
+
+def _largest(table: Table) -> float:
+    """Return the largest absolute entry, times the root of the largest weight; 0 without entries."""
+    factor = 1.0 if table.weights is None else np.sqrt(table.weights.max(initial=0.0))
+    largest = 0.0
+    for _, block in row_blocks(table.rows):
+        entries = np.abs(block if isinstance(block, np.ndarray) else block.data)
+        largest = max(largest, float(np.fmax.reduce(entries, axis=None, initial=0.0)))  # without gaps
+    return float(factor * largest)
+
+
+def describe_failure(session: FitSession, result: Result, tol: float) -> str:
+    """Return why a fit did not converge and what would help."""
     measures = result.measures
-    known = [result.reason, f"{measures.worst_name} is {measures.worst:.1e} and tol is {tol:g}"]
-    lambda_ = getattr(party.network, "lambda_", None)  # a network that changes has none
-    if lambda_ is not None and party.agents > 1:
+    sentences = [result.reason, f"{measures.worst_name} is {measures.worst:.1e} and tol is {tol:g}"]
+    lambda_ = session.network.lambda_  # a network that changes has none
+    if lambda_ is not None and session.agents > 1:
         more = ": more links would help most" if lambda_ > SPARSE else ""
-        known.append(f"the network's lambda is {lambda_:.3f}{more}")
-    if (ratio := column_scales(party.rows.values())) > DIFFERENT:
-        known.append(f"the spread of the columns differs by a factor of {ratio:.0e}: scale them")
-    return "; ".join([*known, "raise max_rounds or tol", *result.notes])
+        sentences.append(f"the network's lambda is {lambda_:.3f}{more}")
+    if not session.private and (ratio := scale_ratio(session.rows.values())) > DIFFERENT:
+        sentences.append(f"the spread of the columns differs by a factor of {ratio:.0e}: scale them")
+    return "; ".join([*sentences, "raise max_rounds or tol", *result.notes])
 
 
-def column_scales(tables: Iterable[Any]) -> float:
-    """Largest over smallest standard deviation of the columns of some tables, constant columns left out."""
+def scale_ratio(tables: Iterable[Any]) -> float:
+    """Return the largest over the smallest standard deviation of the columns, constant columns left out."""
     count, total, squares = 0, np.zeros(1), np.zeros(1)
     for table in tables:
         count += table.shape[0]
-        total = total + np.asarray(table.sum(axis=0), dtype=np.float64).ravel()
-        sparse = issparse(table)
-        square = table.multiply(table) if sparse else np.square(table, dtype=np.float64)
-        squares = squares + np.asarray(square.sum(axis=0), dtype=np.float64).ravel()
+        for _, block in row_blocks(table):
+            total = total + np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
+            dense = isinstance(block, np.ndarray)
+            square = np.square(block, dtype=np.float64) if dense else block.multiply(block)
+            squares = squares + np.asarray(square.sum(axis=0), dtype=np.float64).ravel()
     variance = squares / max(1, count) - (total / max(1, count)) ** 2
     varying = variance[variance > 1e-12 * squares / max(1, count)]
     return float(np.sqrt(varying.max() / varying.min())) if varying.size else 1.0
 
 
 def _require_classes(labels: NDArray[Any]) -> None:
-    """Refuse labels that are not classes."""
+    """Raise ProblemError for labels that are not classes."""
     if not len(labels):
         return
     try:
@@ -274,7 +394,7 @@ def _require_classes(labels: NDArray[Any]) -> None:
         kinds = " and ".join(sorted({type(label).__name__ for label in labels}))
         raise ProblemError(f"labels must be of one type; found {kinds}") from error
     except ValueError as error:  # gaps
-        raise explained(error, labels) from error
+        raise as_problem_error(error, labels) from error
     if kind not in ("binary", "multiclass"):
         raise ProblemError(
             f"y must have the classes of the rows; found {labels[0]} and others (Unknown label type: "

@@ -1,31 +1,33 @@
-"""Checks of what users pass to the estimators: every refusal is one sentence, and names the silo."""
+"""Checks of the arguments of the estimators: errors are one sentence and name the silo."""
 
 from __future__ import annotations
 
 import re
-import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from destiny.errors import DestinyError, ProblemError
 from destiny.estimators.rows import is_silos, refuse_other_containers
+from destiny.problems.data import Silos, SiloValues
+from destiny.problems.data.rows import MappedRows, check_values, is_out_of_core, row_blocks
+from destiny.problems.data.table_checks import column_names, not_numbers, require_same_columns
+from destiny.protocols import Array
 
-TIMES = ("date", "time", "duration", "period")  # how the names of such column types begin
 C = TypeVar("C", bound=type)
-SHOWN = 12  # names of columns in a message
 
 
-class NotNumbersError(ProblemError, TypeError):
-    """An entry that is not a number; scikit-learn expects a TypeError for some of them."""
+def accept_silos(*names: str) -> Callable[[C], C]:
+    """Class decorator: the named methods also take several tables and then return as many results.
 
-
-def silos_in_silos_out(*names: str) -> Callable[[C], C]:
-    """Class decorator: the methods of these names map a list of tables to the list of their results."""
+    For a list of tables they return a list of results, for `Silos` they return Silos or SiloValues.
+    """
 
     def decorate(cls: C) -> C:
         for name in names:
@@ -41,95 +43,146 @@ def _per_silo(method: Callable[..., Any]) -> Callable[..., Any]:
         refuse_other_containers(X)
         if not is_silos(X):
             return method(self, X)
+        if isinstance(X, Silos):
+            return map_silos(self, method, X)
         names = None if method.__name__ == "inverse_transform" else _names_in_fit(self)
         results = []
         for agent, table in enumerate(X):
-            in_silo(agent, require_same_columns, column_names(table), names, "fit")
-            results.append(in_silo(agent, method, self, table))
+            call_for_silo(agent, require_same_columns, column_names(table), names, "fit")
+            results.append(call_for_silo(agent, method, self, table))
         return results
 
     return over_silos
 
 
+def map_silos(estimator: Any, method: Callable[..., Any], silos: Silos) -> Silos | SiloValues:
+    """Return what ``method`` gives for each table, as Silos if these are tables again."""
+    back = method.__name__ == "inverse_transform"
+    check_is_fitted(estimator)
+    if not back:
+        check_columns(estimator, silos)
+    tables = method.__name__.endswith("transform")
+
+    def call(rows: Any) -> Any:
+        result = method(estimator, CheckedRows(rows))
+        return result if issparse(result) else np.asarray(result)  # whatever `set_output` asks for
+
+    def over(rows: Any) -> Any:
+        if not is_out_of_core(rows):
+            return call(rows)
+        if tables:
+            return MappedRows.of(rows, call)
+        return np.concatenate([call(block) for _, block in row_blocks(rows)] or [call(rows[:0])])
+
+    results = [
+        call_for_silo(party, over, part) for party, part in zip(silos.parties, silos.parts, strict=True)
+    ]
+    if not tables:
+        return SiloValues(results, silos.parties)
+    names = _names_in_fit(estimator) if back else estimator.get_feature_names_out()
+    gaps = silos.gaps and any(check_values(part, "a table") for part in results)
+    return Silos.from_parts(results, silos.parties, [] if names is None else names, silos.labels, gaps=gaps)
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """Rows of silos, which need no further check."""
+
+    rows: Any
+
+    def as_floats(self) -> Any:
+        """Return the rows in float64 or float32."""
+        keep = self.rows.dtype in (np.float64, np.float32)
+        return self.rows if keep else self.rows.astype(np.float64)
+
+
+def check_columns(estimator: Any, silos: Silos) -> None:
+    """Raise ProblemError unless silos have the columns of `fit`."""
+    if silos.split != "rows":
+        raise ProblemError(
+            'silos must have the same columns; found split="columns": take VerticalPCA or VerticalRidge'
+        )
+    names, n = _names_in_fit(estimator), estimator.n_features_in_
+    if silos.columns and names:
+        require_same_columns(list(silos.columns), names, "fit")
+    if silos.shape[1] != n:
+        raise ProblemError(f"silos must have the {n} columns of fit; found {silos.shape[1]}")
+
+
 def _names_in_fit(estimator: Any) -> list[Any] | None:
-    """The names of the columns that a fitted estimator knows, if it knows them."""
+    """Return the column names seen in `fit`; None if there were none."""
     return list(estimator.feature_names_in_) if hasattr(estimator, "feature_names_in_") else None
 
 
-def in_silo(agent: int, check: Callable[..., Any], *arguments: Any) -> Any:
-    """Call ``check``; an error names the silo."""
+def call_for_silo(agent: int | str, check: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``check(*arguments)``; raise its ValueError or TypeError as a ProblemError naming the silo."""
     try:
         return check(*arguments)
     except NotFittedError:
         raise
     except (ValueError, TypeError) as error:
         text = str(error) if isinstance(error, DestinyError) else _sentence(error)
-        raise ProblemError(f"silo {agent}: {text}") from error
+        silo = f"silo {agent}" if isinstance(agent, int) else agent
+        raise ProblemError(f"{silo}: {text}") from error
 
 
-def labels_of_silos(y: Any, agents: int) -> list[Any]:
-    """The labels of every silo, as a list."""
-    expected = f"y must have the labels of each of the {agents} silos"
-    if not isinstance(y, list | tuple | np.ndarray):
+def labels_of_silos(y: Any, agents: int, what: str = "labels") -> list[Any]:
+    """Return ``y`` as a list with one entry per silo, or raise ProblemError."""
+    parts = list(y.parts) if isinstance(y, Silos) else y
+    return _one_per_silo(parts, agents, f"y must have the {what}")
+
+
+def weights_of_silos(weights: Any, agents: int) -> list[Any]:
+    """Return ``sample_weight`` as a list with one entry per silo, or raise ProblemError."""
+    return (
+        [None] * agents
+        if weights is None
+        else _one_per_silo(weights, agents, "sample_weight must have the weights")
+    )
+
+
+def _one_per_silo(y: Any, agents: int, what: str) -> list[Any]:
+    expected = f"{what} of each of the {agents} silos"
+    if not isinstance(y, list | tuple | np.ndarray | SiloValues):
         raise ProblemError(f"{expected}, in a list; found {'None' if y is None else type(y).__name__}")
     if len(y) != agents:
         raise ProblemError(f"{expected}; found {len(y)}")
     return list(y)
 
 
-def require_numbers(table: Any) -> None:
-    """Refuse what NumPy would turn into numbers without a word: dates, durations, entries behind a mask."""
-    if np.ma.is_masked(table):
-        raise ProblemError("a table must not have masked entries: fill them, or leave those rows out")
-    names = column_names(table)
-    if names is not None:
-        for name, dtype in zip(names, table.dtypes, strict=True):
-            if str(dtype).lower().startswith(TIMES):
-                raise ProblemError(
-                    f"columns must be numbers; column {name!r} is {dtype}: leave it out, or make numbers of "
-                    "it (days since some date)"
-                )
-    elif isinstance(table, np.ndarray) and table.dtype.kind in "mM":
-        raise ProblemError(f"a table must have numbers; found {table.dtype}: make numbers of them first")
-    elif isinstance(table, np.ndarray) and table.dtype.kind == "V":
+def check_weights(weights: Any, rows: int) -> Array:
+    """Return ``sample_weight`` as an array ``(rows,)``, or raise ProblemError."""
+    try:
+        checked = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"sample_weight must have one number per row: {_sentence(error)}") from error
+    if checked.ndim != 1:
         raise ProblemError(
-            "a table must have rows and columns of numbers; found a structured array: give "
-            "numpy.lib.recfunctions.structured_to_unstructured(X)"
+            f"sample_weight must have one number per row; found an array of shape {checked.shape}"
         )
+    if len(checked) != rows:
+        raise ProblemError(f"sample_weight must have one number per row, {rows}; found {len(checked)}")
+    wrong = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
+    if wrong.size:
+        raise ProblemError(
+            f"sample_weight must have finite numbers of at least 0; found {checked[wrong[0]]:g} in row "
+            f"{wrong[0]}"
+        )
+    return checked
 
 
-def column_names(table: Any) -> list[Any] | None:
-    """The names of a data frame's columns, whatever their type; None for an array."""
-    if not (hasattr(table, "columns") and hasattr(table, "dtypes")):  # pandas and polars have both
-        return None
-    return list(table.columns)
+def as_problem_error(error: Exception, table: Any) -> Exception:
+    """Return the error of a scikit-learn check as a one-sentence ProblemError.
 
-
-def require_same_columns(names: list[Any] | None, expected: list[Any] | None, where: str) -> None:
-    """Refuse columns that are not those expected, in that order; ``where`` says whose those are."""
-    if names is None or expected is None or names == expected:
-        return
-    shown = f"found {_listed(names)} instead of {_listed(expected)}"
-    if len(names) != len(expected):
-        raise ProblemError(f"columns must be the {len(expected)} of {where}; {shown}")
-    k = next(k for k, (a, b) in enumerate(zip(names, expected, strict=True)) if a != b)
-    same = "in the order of" if set(map(str, names)) == set(map(str, expected)) else "those of"
-    raise ProblemError(f"columns must be {same} {where}, with {expected[k]!r} as column {k}; {shown}")
-
-
-def _listed(names: list[Any]) -> str:
-    return ", ".join(map(str, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
-
-
-def explained(error: Exception, table: Any) -> Exception:
-    """The error of a check as one sentence; scikit-learn's own about the names of columns stays."""
+    Errors of this package, NotFittedError and scikit-learn's message about feature names are returned as is.
+    """
     if isinstance(error, DestinyError | NotFittedError) or "feature names should match" in str(error):
         return error
-    return _not_numbers(table) or ProblemError(_sentence(error))
+    return not_numbers(table) or ProblemError(_sentence(error))
 
 
 def _sentence(error: Exception) -> str:
-    """The first sentence of scikit-learn's, without the array it prints, with what to do."""
+    """Return the first sentence of a scikit-learn error, without the array it prints, plus a remedy."""
     text = re.sub(r"\narray=.*?\n(?=Reshape)", " ", str(error), flags=re.DOTALL)
     line = text.split("\n")[0]
     if line.endswith(":"):  # a list follows
@@ -137,44 +190,3 @@ def _sentence(error: Exception) -> str:
     if line.startswith("Input") and "NaN" in line:
         line = line.rstrip(".") + ": leave those rows out, or fill the gaps first"
     return line
-
-
-def _not_numbers(table: Any) -> NotNumbersError | None:
-    """What is wrong with a table that has rows of unequal lengths or an entry that is not a number."""
-    if issparse(table):
-        return None
-    try:
-        entries = np.asarray(table)
-    except ValueError:  # rows of unequal lengths
-        lengths = [np.size(row) for row in table]
-        k = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
-        if k is None:
-            return None
-        return NotNumbersError(
-            f"rows must have equally many entries; found {lengths[0]} in row 0 and {lengths[k]} in row {k}"
-        )
-    except TypeError:
-        return None
-    if entries.ndim != 2 or entries.dtype.kind not in "OUS":
-        return None
-    names = column_names(table) or range(entries.shape[1])
-    return next(
-        (
-            wrong
-            for name, column in zip(names, entries.T, strict=True)
-            for wrong in _wrong_entries(name, column)
-        ),
-        None,
-    )
-
-
-def _wrong_entries(name: Any, column: Any) -> Iterator[NotNumbersError]:
-    for row, entry in enumerate(column):
-        try:
-            float(entry)
-        except (TypeError, ValueError) as error:
-            why = f" ({error})" if isinstance(error, TypeError) else ""
-            yield NotNumbersError(
-                f"a table must have numbers; found {reprlib.repr(entry)} in row {row} of column {name!r}: "
-                f"leave the column out, or make numbers of it{why}"
-            )

@@ -1,37 +1,56 @@
-"""Who holds which rows: telling one table from one table per agent, and dealing rows out."""
+"""One table, or one table per agent: telling them apart, and splitting one table over agents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MappingView, Sequence, Set
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from scipy.sparse import issparse
 
 from destiny.errors import ProblemError
+from destiny.problems.data import Silos
+from destiny.problems.data.partition import split_rows
+from destiny.protocols import Array
+
+
+class Table(NamedTuple):
+    """What one agent brings to a fit, as arrays of equally many rows."""
+
+    rows: Any
+    labels: Any
+    weights: Array | None = None
+    """Weights of the rows, none of them zero; None where every row counts once."""
+
+    def split(self, agents: int) -> list[Table]:
+        """Return the tables of ``agents`` agents, the rows in order."""
+        parts = [split_rows(part, agents) for part in (self.rows, self.labels)]
+        weights = [None] * agents if self.weights is None else split_rows(self.weights, agents)
+        return [Table(*part) for part in zip(*parts, weights, strict=True)]
 
 
 def is_silos(X: Any) -> TypeGuard[Sequence[Any]]:
-    """Whether ``X`` is one table per agent: a list of 2-D arrays (sparse, data frames, nested lists).
+    """Return whether ``X`` is one table per agent: Silos, a list of 2-D arrays, data frames or nested lists.
 
     A list of lists of numbers is one table, as everywhere in scikit-learn.
     """
-    return isinstance(X, list | tuple) and any(map(_is_table, X))
+    return isinstance(X, Silos) or (isinstance(X, list | tuple) and any(map(_is_table, X)))
 
 
 def _is_table(item: Any) -> bool:
-    """Whether a part of a list has rows and columns of its own."""
     if isinstance(item, list | tuple):  # rows of numbers in a list
         return len(item) > 0 and isinstance(item[0], list | tuple)
     return len(getattr(item, "shape", ())) == 2
 
 
 def refuse_other_containers(X: Any) -> None:
-    """Say how tables of several agents are given, for what is often tried instead."""
+    """Raise ProblemError for dicts, iterators, 3-D arrays, groups and file names; it says what to pass."""
     if isinstance(X, Mapping) and not issparse(X):  # one of SciPy's formats is a dict
-        raise ProblemError("tables of several agents come in a list; found a dict: give list(X.values())")
+        raise ProblemError(
+            "tables of several agents come in a list; found a dict: give list(X.values()), or "
+            "destiny.Silos(X), which keeps the names"
+        )
     if isinstance(X, Iterator | Set | MappingView):
         raise ProblemError(
             f"tables of several agents come in a list; found a {type(X).__name__}: give list(X)"
@@ -47,16 +66,4 @@ def refuse_other_containers(X: Any) -> None:
         )
     names = X if isinstance(X, list | tuple) else [X]
     if all(isinstance(item, str | Path) for item in names):
-        raise ProblemError("tables must be arrays; found the names of files: read them first (pandas, NumPy)")
-
-
-def deal(table: Any, agents: int) -> list[Any]:
-    """Rows in order, equal parts, the first ones longer by one; agents beyond the last row hold none."""
-    m = table.shape[0]
-    ends = [k * (m // agents) + min(k, m % agents) for k in range(agents + 1)]
-    return [table[start:end] for start, end in pairwise(ends)]
-
-
-def elsewhere() -> Any:
-    """The rows of an agent that lives in another process: they are never asked for here."""
-    raise AssertionError("another process holds these rows")
+        raise ProblemError("tables must be arrays; found the names of files: give destiny.Silos(files)")
