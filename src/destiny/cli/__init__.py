@@ -1,43 +1,35 @@
-"""The command line: one function per command, most of them thin."""
+"""The command line: one function per command, which imports what it alone needs."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from threadpoolctl import threadpool_limits
 
-from destiny import engines, networks, report
+from destiny import networks
 from destiny._version import __version__
-from destiny.cli import agent
-from destiny.diagnosis import diagnose, text_report
+from destiny.cli import agent, new
+from destiny.cli.completion import among
+from destiny.cli.output import warn
 from destiny.engines.ranks.engine import DEADLINE
 from destiny.engines.ranks.guard import guard
-from destiny.engines.same_settings import columns_of
-from destiny.errors import DestinyError, MismatchError, SettingsError
-from destiny.experiments import file as experiment
-from destiny.experiments import result_folder
-from destiny.experiments.compare import reasons, table
-from destiny.experiments.paper import figures
-from destiny.experiments.paper import reproduce as reproduction
-from destiny.run.result import Result
-from destiny.run.solve import Run, prepare
+from destiny.errors import DestinyError, SettingsError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
+app.command()(new.new)
+app.command("schema")(new.show_schema)
 app.command()(agent.agent)
 app.command()(agent.certificates)
 app.add_typer(agent.many, name="agents")
 
 
-def version(asked: bool) -> None:
-    """Print the version and leave."""
-    if asked:
+def print_version(flag: bool) -> None:
+    """Print the version and exit, if the flag is set."""
+    if flag:
         print(f"destiny {__version__}")
         raise typer.Exit
 
@@ -45,7 +37,7 @@ def version(asked: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Show it.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show it.")
     ] = False,
 ) -> None:
     """Decentralised optimisation under orthogonality constraints."""
@@ -54,7 +46,12 @@ def common(
 FILE = Annotated[Path, typer.Argument(help="The experiment, a TOML file (docs/experiment-files.md).")]
 RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints in --out.")]
 THREADS = Annotated[int | None, typer.Option(help="Worker threads; the answer is the same.")]
-ENGINE = Annotated[str | None, typer.Option(help="local or mpi; by default mpi under mpiexec or srun.")]
+ENGINE = Annotated[
+    str | None,
+    typer.Option(
+        help="local or mpi; by default mpi under mpiexec or srun.", autocompletion=among(("local", "mpi"))
+    ),
+]
 WAIT = Annotated[
     float, typer.Option(help="mpi: seconds to wait for other ranks before giving up; 0 = for ever.")
 ]
@@ -63,14 +60,26 @@ WAIT = Annotated[
 @app.command()
 def run(
     file: FILE,
-    out: Annotated[Path, typer.Option(help="Folder for the results; made if need be.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; made if need be. Needed without --dry.")
+    ] = None,
     resume: RESUME = False,
     threads: THREADS = None,
     engine: ENGINE = None,
     deadline: WAIT = DEADLINE,
+    dry: Annotated[
+        bool, typer.Option("--dry", help="Check the file and all data, say what will be sent, and stop.")
+    ] = False,
 ) -> None:
     """Run the algorithms of an experiment file and write what came of them."""
-    carry_out(file, out, resume, threads, engine, deadline, skip=False)
+    from destiny.cli.run_file import check_file, run_file
+
+    if dry:
+        check_file(file, out, resume)
+    elif out is None:
+        raise SettingsError("--out is missing: the folder for the results; or --dry to check the file only")
+    else:
+        run_file(file, out, resume, threads, engine, deadline, skip=False)
 
 
 @app.command()
@@ -85,103 +94,11 @@ def compare(
     deadline: WAIT = DEADLINE,
 ) -> None:
     """Run the algorithms of an experiment file side by side; skip those made for other problems."""
+    from destiny.cli.run_file import run_file
+
     if resume and out is None:
         raise SettingsError("--resume needs --out, the folder to continue from")
-    carry_out(file, out, resume, threads, engine, deadline, skip=True)
-
-
-def carry_out(
-    file: Path, out: Path | None, resume: bool, threads: int | None, engine: str | None, deadline: float,
-    skip: bool,
-) -> None:  # fmt: skip
-    """Read the file and run it where it should run."""
-    where = engines.chosen(engine)
-    if where == "mpi":
-        engines.mpi(deadline=deadline)  # first of all: from here on one rank's failure ends the job
-    with threadpool_limits(1):  # data drawn at random have the same bits on any number of cores
-        asked = experiment.read(file)
-        if where == "mpi":
-            spread = {key.replace("-", "_"): value for key, value in asked.mpi.items()}
-            execute(asked, engines.mpi(**spread, deadline=deadline), out, resume, skip)
-        else:
-            workers = threads if threads is not None else asked.threads
-            execute(asked, engines.local(workers), out, resume, skip)
-
-
-def execute(
-    asked: experiment.Experiment, engine: engines.Engine, out: Path | None, resume: bool, skip: bool
-) -> None:
-    """Check everything, then run one algorithm after the other, writing each result as it comes.
-
-    Where there are several processes, one of them prints and writes.
-    """
-    engine.same({"experiment": asked.tables, "--resume": resume, "columns": columns_of(asked.problem)})
-    writes = out if engine.leader else None
-    if writes is not None:
-        result_folder.claim(writes, asked.algorithms, asked.tables, resume)
-    runs: dict[str, Run] = {}
-    skipped: dict[str, str] = {}
-    save = out is not None and asked.checkpoint > 0
-    for label, algorithm in asked.algorithms.items():
-        try:
-            runs[label] = prepare(
-                asked.problem, asked.network, algorithm, start=asked.start, seed=asked.seed, **asked.stop,
-                every=asked.every, checkpoint=out / label / "checkpoints" if out and save else None,
-                checkpoint_every=asked.checkpoint, resume=resume and save, engine=engine, label=label,
-            )  # fmt: skip
-        except MismatchError as error:
-            if not skip:
-                raise MismatchError(f"{label}: {error}") from error
-            skipped[label] = str(error)
-    engine.connect(asked.problem, asked.network).close()  # reads and checks all data; nothing is written yet
-    engine.same({})  # all have: a process that refused its data has ended the run by now
-    if writes is not None:
-        result_folder.begin(writes, asked.tables)
-    results: dict[str, Result] = {}
-    started = datetime.now(UTC)
-    for label, ready in runs.items():
-        results[label] = ready.go()
-        if writes is not None:
-            result_folder.write(writes, results)
-        if (name := results[label].interrupted) is not None:
-            if engine.leader:
-                warn(f"{label}: {results[label].reason}{'; continue with --resume' if save else ''}")
-            guard.agreed = True  # all processes leave with this code
-            raise typer.Exit(128 + signal.Signals[name])  # the shell's convention
-    if writes is not None and results:
-        describe(writes, asked, engine, results, started)
-    if engine.leader:
-        show(writes, results, skipped)
-
-
-def describe(
-    out: Path,
-    asked: experiment.Experiment,
-    engine: engines.Engine,
-    results: dict[str, Result],
-    started: datetime,
-) -> None:
-    """What a report needs besides. The results are safe already: trouble here is no reason to fail."""
-    # On MPI this process holds some agents' data only, and asks for no others' to make a picture.
-    here = isinstance(engine, engines.Local)
-    try:
-        result_folder.describe(
-            out, asked.problem, asked.network, results, seed=asked.seed, started=started, data=here,
-            engine="one process" if here else "MPI", image=asked.image,
-        )  # fmt: skip
-    except DestinyError as error:
-        warn(f"a report will lack the network and more: {error}")
-
-
-def show(out: Path | None, results: dict[str, Result], skipped: dict[str, str]) -> None:
-    """The picture, the table and the reasons."""
-    if out is not None and results:
-        result_folder.picture(out, results, warn)
-    # A pipe has no width: nothing is folded or cut there.
-    console = Console() if sys.stdout.isatty() else Console(width=1000)
-    console.print(table(results, skipped))
-    for line in reasons(results, skipped):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    run_file(file, out, resume, threads, engine, deadline, skip=True)
 
 
 @app.command()
@@ -193,24 +110,43 @@ def doctor(
     ] = False,
 ) -> None:
     """Look at an experiment and try a few hundred steps: predict its rounds, say what would help."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from destiny.diagnosis import diagnose, text_report
+    from destiny.experiments.file import read as read_experiment
+    from destiny.run.own_algorithm import as_algorithm
+
     with threadpool_limits(1), Console(stderr=True).status("reading") as status:
-        asked = experiment.read(file)
-        stop = {key: value for key, value in asked.stop.items() if key in ("rounds", "tolerance")}
-        found = diagnose(
-            asked.problem, asked.network, asked.algorithms, start=asked.start, seed=asked.seed, **stop,
-            theory=theory, tell=status.update,
-        )  # fmt: skip
-    if as_json:
-        print(json.dumps(found.as_dict(), indent=2))
-    else:
-        text_report.show(found, Console()) if sys.stdout.isatty() else print(
-            text_report.plain(found, width=1000)
+        experiment = read_experiment(file)
+        stop = {key: value for key, value in experiment.stop.items() if key in ("rounds", "tolerance")}
+        diagnosis = diagnose(
+            experiment.problem,
+            experiment.network,
+            {
+                label: None if method is None else as_algorithm(method)
+                for label, method in experiment.algorithms.items()
+            },
+            start=experiment.start,
+            seed=experiment.seed,
+            **stop,
+            theory=theory,
+            messages=experiment.messages,
+            tell=status.update,
         )
+    if as_json:
+        print(json.dumps(diagnosis.as_dict(), indent=2))
+    elif sys.stdout.isatty():
+        text_report.print_report(diagnosis, Console())
+    else:
+        print(text_report.to_text(diagnosis, width=1000))
 
 
 @app.command()
 def network(
-    kind: Annotated[str, typer.Argument(help=", ".join(networks.KINDS))],
+    kind: Annotated[
+        str, typer.Argument(help=", ".join(networks.KINDS), autocompletion=among(networks.KINDS))
+    ],
     agents: Annotated[int | None, typer.Option(help="Number of agents.")] = None,
     prob: Annotated[float | None, typer.Option(help="Probability of a link.")] = None,
     degree: Annotated[int | None, typer.Option(help="Links per agent.")] = None,
@@ -218,7 +154,9 @@ def network(
     rows: Annotated[int | None, typer.Option(help="Rows of a grid or torus.")] = None,
     cols: Annotated[int | None, typer.Option(help="Columns of a grid or torus.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a random network.")] = None,
-    weights: Annotated[str | None, typer.Option(help=", ".join(networks.RULES))] = None,
+    weights: Annotated[
+        str | None, typer.Option(help=", ".join(networks.RULES), autocompletion=among(networks.RULES))
+    ] = None,
     path: Annotated[
         str | None, typer.Option(help="Edge list, GraphML or .npy, for kinds file and weights.")
     ] = None,
@@ -226,20 +164,33 @@ def network(
     draw: Annotated[Path | None, typer.Option(help="Draw the network into this PNG.")] = None,
 ) -> None:
     """Build a network, tell how well it mixes, and draw it."""
-    given = {
-        "prob": prob, "degree": degree, "radius": radius, "rows": rows, "cols": cols, "seed": seed,
-        "weights": weights, "path": path, "loss": loss,
-    }  # fmt: skip
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    built = networks.build(kind, agents, **options)
-    print(built)
+    values = {
+        "prob": prob,
+        "degree": degree,
+        "radius": radius,
+        "rows": rows,
+        "cols": cols,
+        "seed": seed,
+        "weights": weights,
+        "path": path,
+        "loss": loss,
+    }
+    options: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    topology = networks.build(kind, agents, **options)
+    print(topology)
     if draw is not None:
-        print(f"drawn: {getattr(built, 'network', built).draw(draw)}")
+        print(f"drawn: {topology.draw(draw)}")
 
 
 @app.command()
 def reproduce(
-    which: Annotated[str, typer.Argument(help="figure1 to figure5, or all.")],
+    which: Annotated[
+        str,
+        typer.Argument(
+            help="figure1 to figure5, or all.",
+            autocompletion=among((*(f"figure{k}" for k in range(1, 6)), "all")),
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the results; what is there is not run again.")],
     data: Annotated[
         Path | None,
@@ -252,14 +203,18 @@ def reproduce(
     threads: THREADS = None,
 ) -> None:
     """Run the paper's experiments and hold its claims against them; interrupted, the same command goes on."""
+    from destiny.cli import output
+    from destiny.experiments.paper import figures
+    from destiny.experiments.paper import reproduce as reproduction
+
     names = figures.NAMES if which == "all" else (which,)
     try:
-        found = reproduction.reproduce(names, out, seeds, small, data, threads=threads)
+        verdicts_by_figure = reproduction.reproduce(names, out, seeds, small, data, threads=threads)
     except reproduction.Interrupted as signal_name:
         warn(f"interrupted by {signal_name}: the same command goes on where it was")
         raise typer.Exit(128 + signal.Signals[str(signal_name)]) from None
-    console = Console() if sys.stdout.isatty() else Console(width=1000)
-    for name, verdicts in found.items():
+    console = output.console()
+    for name, verdicts in verdicts_by_figure.items():
         twin = ", a small twin on other data and sizes" if small else ""
         console.print(f"\n[bold]{name}[/]: {figures.read(name).title}{twin}")
         for verdict in verdicts:
@@ -272,6 +227,28 @@ def reproduce(
     )
 
 
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(help="Folder with results, running jobs or agents below.")],
+    port: Annotated[int, typer.Option(help="On this machine; 0 takes any that is free.")] = 8765,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
+) -> None:
+    """Show results and running jobs of a folder in the browser, live; on this machine only, read-only."""
+    from destiny.report.live.server import open_server
+
+    server = open_server(folder, port)
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    print(f"{address} shows {folder}; Ctrl-C ends it", flush=True)
+    if open_it:
+        typer.launch(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
 @app.command("report")
 def make_report(
     folder: Annotated[Path, typer.Argument(help="Folder of results: --out of run, compare or reproduce.")],
@@ -279,10 +256,17 @@ def make_report(
         Path | None,
         typer.Option(help="The HTML file (DIR/report.html), or the folder of pictures (DIR/figures)."),
     ] = None,
-    format: Annotated[str, typer.Option(help="html, or for papers png, pdf, svg.")] = "html",
+    format: Annotated[
+        str,
+        typer.Option(
+            help="html, or for papers png, pdf, svg.", autocompletion=among(("html", "png", "pdf", "svg"))
+        ),
+    ] = "html",
     open_it: Annotated[bool, typer.Option("--open", help="Show the page in the browser.")] = False,
 ) -> None:
     """Make one HTML page, or pictures for papers, from result files alone."""
+    from destiny import report
+
     written = report.report(folder, out, format)
     for path in written:
         print(f"written: {path}")
@@ -290,13 +274,8 @@ def make_report(
         typer.launch(str(written[0]))
 
 
-def warn(sentence: str) -> None:
-    """One line on standard error."""
-    print(f"destiny: {guard.name}{sentence}", file=sys.stderr)
-
-
 def main() -> None:
-    """Entry point: whatever a user can cause ends in one line and an exit code, mostly 2."""
+    """Entry point: errors a user can cause end in one line on standard error and an exit code, mostly 2."""
     try:
         app()
     except DestinyError as error:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from destiny.agents import scaffold, status
-from destiny.agents.agent import run
-from destiny.agents.settings import read
-from destiny.agents.transport.tls import Credentials
-
 NOT_CONVERGED = 3  # exit code of an agent that has an answer, but not one of the accuracy that was asked for
 PROCESS, UPTIME = Path("/proc/self/stat"), Path("/proc/uptime")  # on Linux alone
 
-many = typer.Typer(add_completion=False, no_args_is_help=True, help="Sets of agents.")
+many = typer.Typer(no_args_is_help=True, help="Sets of agents.")
 
 
 def agent(
@@ -32,26 +28,45 @@ def agent(
     Exit codes: 0 converged, 1 the run ended without an answer, 2 a mistake for people to mend, 3 an answer
     that has not converged, 75 start it again.
     """
-    watchers = [] if status_port is None else [status.serve(status_port)]
+    from destiny.agents import status
+    from destiny.agents.agent import run
+    from destiny.agents.observation import View
+    from destiny.agents.settings import read
+    from destiny.agents.status_file import StatusFile
+
     terminal: list[status.Terminal] = []
-    if status.Terminal.wanted() and not quiet:
-        watchers.append(lambda view: terminal.append(status.Terminal(view)) or terminal[0])  # type: ignore[func-returns-value]
+    files: list[StatusFile] = []
+
+    def show(view: View) -> status.Terminal:
+        terminal.append(status.Terminal(view))
+        return terminal[0]
+
+    def keep_file(view: View) -> StatusFile:
+        files.append(StatusFile(view))
+        return files[0]
+
+    watchers: list[Callable[[View], Callable[[], None]]] = [keep_file]
+    if status_port is not None:
+        watchers.append(status.serve(status_port))
+    if status.Terminal.is_available() and not quiet:
+        watchers.append(show)
     try:
         outcome = run(read(file), loud=not quiet, watchers=watchers, age=process_age())
     finally:
-        for shown in terminal:
-            shown.live.stop()
+        for display in terminal:
+            display.live.stop()
+        for status_file in files:
+            status_file.remove()
     print(outcome)
     if not outcome.converged:
         raise typer.Exit(NOT_CONVERGED)
 
 
 def process_age() -> float:
-    """Seconds since this process was started; 0 where the system does not say."""
+    """Return the seconds since this process was started; 0 if the system does not tell."""
     try:
-        ticks = int(
-            PROCESS.read_text().rpartition(")")[2].split()[19]
-        )  # man 5 proc: field 22, after the name
+        fields = PROCESS.read_text().rpartition(")")[2].split()  # after the name: from field 3 on
+        ticks = int(fields[19])  # field 22 in man 5 proc
         return max(0.0, float(UPTIME.read_text().split()[0]) - ticks / os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError):
         return 0.0
@@ -68,10 +83,21 @@ def initialise(
     p: Annotated[
         int | None, typer.Option("--p", help="Number of components, if no experiment file says it.")
     ] = None,
+    private: Annotated[
+        bool | None,
+        typer.Option(
+            "--private/--plain",
+            help="Let neighbours learn sums only, or all numbers; by default sums, if the network allows it.",
+        ),
+    ] = None,
 ) -> None:
     """Write a matching set of agent files, a folder for each organisation."""
-    for path in scaffold.files(network, hosts, out, run_id, p):
+    from destiny.agents import scaffold
+
+    for path in scaffold.write_agent_files(network, hosts, out, run_id, p, private):
         print(path)
+    if private is not False:
+        print(f"destiny: {scaffold.disclosure(network, hosts)}", file=sys.stderr)
     if p is None and not scaffold.is_experiment(network):
         assumed = f"PCA of {scaffold.PROBLEM['data']} with p = {scaffold.PROBLEM['p']} components"
         print(
@@ -84,19 +110,32 @@ def initialise(
 def check(
     file: Annotated[Path, typer.Argument(help="The agent, a TOML file (docs/agents.md).")],
 ) -> None:
-    """Check the file of an agent without calling anybody; print its fingerprint and the days left."""
+    """Check the file, data and certificates of an agent without calling anybody; say what it will send."""
+    from destiny.agents import status
+    from destiny.agents.agent import largest_message
+    from destiny.agents.settings import read
+    from destiny.agents.transport.tls import Credentials
+    from destiny.run.forecast import amount
+
     settings = read(file)
     credentials = Credentials(settings.files, settings.authorities)
     n, p = settings.problem.shape
     print(f"{settings.name}, run {settings.run}: {settings.common['problem.kind']}, n = {n}, p = {p}")
     print(f"certificate {credentials.fingerprint()}")
     print(status.days_left(credentials))
+    if settings.choice is not None:
+        print(settings.choice)
+    sent = f"each of {len(settings.neighbours)} neighbours is sent up to {amount(*largest_message(settings))}"
+    print(f"{sent} in a round; at most {settings.rounds} rounds, and some more to average the answer")
+    print(settings.disclosure)
 
 
 def certificates(
     folder: Annotated[Path, typer.Argument(help="Where destiny agents init has put the agents.")],
 ) -> None:
     """Make a test authority and a certificate for each agent of a folder: to try things out, no more."""
-    for name, fingerprint in scaffold.certificates(folder).items():
+    from destiny.agents import scaffold
+
+    for name, fingerprint in scaffold.write_certificates(folder).items():
         print(f"{name}: {', '.join(scaffold.CERTIFICATES.values())}; {fingerprint}")
     print("for trying out: the authority's own key was not kept; a real one is described in docs/agents.md")

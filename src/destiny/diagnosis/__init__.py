@@ -1,4 +1,4 @@
-"""What to expect of a run, and what would help one that does not converge: `diagnose`."""
+"""Predict the rounds of a run, and say what would help one that does not converge: `diagnose`."""
 
 from destiny.diagnosis.advice import Advice
 from destiny.diagnosis.diagnosis import Diagnosis, diagnose

@@ -1,20 +1,23 @@
-"""What would help, in words, each with the rounds it saves as measured by a trial."""
+"""Advice: changes to a run, each with the rounds it saves, as measured by a trial."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum, DestinyNewton
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
-from destiny.diagnosis.network_options import Mixing, linked, reweighted, shown
-from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction, predict
+from destiny.diagnosis.network_options import Mixing, format_lambda, with_more_links, with_other_weights
+from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction, predict
 from destiny.diagnosis.trial import Trials
 from destiny.networks import Network
+from destiny.problems.own_problem import as_problem
+from destiny.problems.private_part import private_part
+from destiny.protocols import AlgorithmBase
+from destiny.run.choice import numbers_in, obstacle
 
-WORTH = 1 / 3  # of the rounds: a method or a penalty that saves less is not offered
+WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
 NEGLIGIBLE = 0.05  # a difference between predicted savings that does not matter
 STANDARDISE = "centre the features and divide each by its standard deviation: standardise = true in [problem]"
@@ -23,15 +26,16 @@ LINKS = 2  # links tried at a time
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to change.
+    """One change that would help.
 
     Attributes
     ----------
     label : str
-        The algorithm it is for; empty where it is for all.
+        The algorithm it is for; empty if it is for all.
     saves : float
-        Share of the rounds it saves, roughly; 1 where a run would not converge without.
+        Approximate fraction of the rounds it saves; 1 if a run would not converge without it.
     text : str
+        The change and the expected rounds, in words.
     """
 
     label: str
@@ -40,24 +44,32 @@ class Advice:
 
 
 def advise(
-    label: str, method: Any, here: Prediction, trials: Trials, kind: str, rounds: int
+    label: str, method: AlgorithmBase, here: Prediction, trials: Trials, kind: str, rounds: int
 ) -> Iterator[Advice]:
-    """For one algorithm, for which ``here`` is predicted."""
-    for found in (
+    """Yield the advice for one algorithm; ``here`` is its prediction as it stands."""
+    for advice in (
         penalty(method, here, trials),
         steps(method, here),
         other_method(method, here, trials, kind),
         *better_network(method, here, trials),
         more_rounds(method, here, trials, rounds),
     ):
-        if found is not None:
-            yield replace(found, label=label)
+        if advice is not None:
+            yield replace(advice, label=label)
 
 
 def offer(
-    words: str, method: Any, here: Prediction, there: Prediction, trials: Trials, worth: float = WORTH
+    words: str,
+    method: AlgorithmBase,
+    here: Prediction,
+    there: Prediction,
+    trials: Trials,
+    worth: float = WORTH,
 ) -> Advice | None:
-    """A change after which ``there`` is predicted; None unless it saves what it is worth for certain."""
+    """Return the advice for a change whose prediction is ``there``.
+
+    None unless even its largest number of rounds saves the fraction ``worth`` of the smallest one before.
+    """
     if there.rounds is None or there.high is None:
         return None
     if here.outlook == "hopeless":
@@ -71,45 +83,57 @@ def offer(
     return Advice("", saves, text)
 
 
-def penalty(method: Any, here: Prediction, trials: Trials) -> Advice | None:
-    """A beta given as a number, against its threshold and against the curvature."""
-    beta, ground = getattr(method, "beta", "auto"), trials.case.landscape
-    if isinstance(beta, str) or getattr(method, "direction", "") not in THRESHOLD:
+def penalty(method: AlgorithmBase, here: Prediction, trials: Trials) -> Advice | None:
+    """Return advice on a beta given as a number, if it is below its threshold or far above the curvature."""
+    if not isinstance(method, PENALISED) or method.direction not in THRESHOLD:
         return None
-    if beta <= ground.threshold:
-        text = f'beta = "auto", or more than {1.2 * ground.threshold:.3g}, keeps X on the manifold'
+    beta, landscape = method.beta, trials.case.landscape
+    if isinstance(beta, str):
+        return None
+    if beta <= landscape.threshold:
+        text = f'beta = "auto", or more than {1.2 * landscape.threshold:.3g}, keeps X on the manifold'
         return Advice("", 1.0, text)
-    if beta > STIFF * ground.largest:
+    if beta > STIFF * landscape.largest:
         there = trials.predict(replace(method, beta="auto"))
         return offer('beta = "auto", which is of the size of the curvature', method, here, there, trials)
     return None
 
 
-def steps(method: Any, here: Prediction) -> Advice | None:
-    """Steps without safeguards."""
-    rule = getattr(method, "step_size", None)
+def steps(method: AlgorithmBase, here: Prediction) -> Advice | None:
+    """Return advice on steps without safeguards, if the run is not expected to converge with them."""
+    rule = method.step_rule
     if here.outlook != "hopeless" or not isinstance(rule, PlainBB | Constant):
         return None
     return Advice("", 1.0, 'step = { kind = "bb" } bounds every step by the curvature and the network')
 
 
-def other_method(method: Any, here: Prediction, trials: Trials, kind: str) -> Advice | None:
-    """The quickest of a few methods, as tried."""
-    others: list[Any] = [DestinyMomentum(), Destiny()]
-    if kind == "pca" and trials.case.differences.agents > 1:
+def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: str) -> Advice | None:
+    """Return advice to take the fastest of a few methods, as measured by their trials."""
+    if as_problem(trials.problem).generalised:
+        return None  # there is no other method
+    others: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
+    private = private_part(trials.problem) is not None  # which DeEPCA does not solve
+    if kind == "pca" and trials.case.differences.agents > 1 and not private:
         others.append(DeEPCA())
-    found = {m.kind: trials.predict(m) for m in others if m.kind != getattr(method, "kind", "")}
-    known = {name: there for name, there in found.items() if there.rounds is not None}
-    if not known:
+    if obstacle(trials.problem, trials.network) is None:
+        others.append(DestinyNewton())
+    predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}
+    finite = {name: there for name, there in predictions.items() if there.rounds is not None}
+    if not finite:
         return None
-    best = min(known, key=lambda name: known[name].rounds or 0)
-    return offer(f'kind = "{best}"', method, here, known[best], trials)
+    best = min(finite, key=lambda name: finite[name].rounds or 0)
+    words = f'kind = "{best}"'
+    if best == DestinyNewton.kind and method.about is not None:
+        lengths = [numbers_in(about, trials.problem.shape) for about in (DestinyNewton.about, method.about)]
+        words += f" (messages of {lengths[0] / lengths[1]:.2g} times the size)"
+    return offer(words, method, here, finite[best], trials)
 
 
-def better_network(method: Any, here: Prediction, trials: Trials) -> list[Advice]:
-    """Other weights on the same links, by the simplest rule about as good as any; and a few more links.
+def better_network(method: AlgorithmBase, here: Prediction, trials: Trials) -> list[Advice]:
+    """Return advice on weights and on additional links.
 
-    Local theory says which to try.
+    Local theory selects what is tried: the simplest rule for the weights that is about as good as the best,
+    and `LINKS` more links.
     """
     network, case = trials.network, trials.case
     expected = predict(method, case).rounds
@@ -122,22 +146,22 @@ def better_network(method: Any, here: Prediction, trials: Trials) -> list[Advice
 
     candidates: list[tuple[str, Network]] = []
     most = 0.0
-    for rule, other in reweighted(network).items():  # from the simplest on
+    for rule, other in with_other_weights(network).items():  # from the simplest on
         if (share := saved(other)) > most + NEGLIGIBLE:
             most, candidates = share, [(f'weights = "{rule}"', other)]
-    if (more := linked(network, LINKS)) is not None:
+    if (more := with_more_links(network, LINKS)) is not None:
         candidates.append(("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
     offers = []
     for words, other in candidates:
         if saved(other) > NEGLIGIBLE:
-            words += f": lambda {shown(other.lambda_)} instead of {shown(network.lambda_)}"
+            words += f": lambda {format_lambda(other.lambda_)} instead of {format_lambda(network.lambda_)}"
             there = trials.predict(method, other)
             offers.append(offer(words, method, here, there, trials, WORTH_OF_NETWORK))
-    return [found for found in offers if found is not None]
+    return [advice for advice in offers if advice is not None]
 
 
-def more_rounds(method: Any, here: Prediction, trials: Trials, rounds: int) -> Advice | None:
-    """More rounds, or a tolerance the rounds suffice for."""
+def more_rounds(method: AlgorithmBase, here: Prediction, trials: Trials, rounds: int) -> Advice | None:
+    """Return advice to allow more rounds, or a tolerance that the rounds suffice for."""
     if here.rounds is None or here.rounds <= rounds:
         return None
     text = f"[stop] rounds = {here.high or 10 * here.rounds} leaves room"
@@ -150,8 +174,8 @@ def more_rounds(method: Any, here: Prediction, trials: Trials, rounds: int) -> A
 
 
 def about_data(case: Case) -> Iterator[Advice]:
-    """Scaling, and what no method can help."""
-    kappa, used = case.landscape.condition, case.differences.scales
+    """Yield advice on the scale of the features and on the condition number."""
+    kappa, used = case.landscape.condition, case.differences.feature_scales
     if not used.size or case.landscape.smallest == 0 or (kappa <= 100 and not case.landscape.hidden):
         return
     # Rounds of the accelerated method grow like the root of the condition.
@@ -159,8 +183,8 @@ def about_data(case: Case) -> Iterator[Advice]:
     if used.max() > 1000 * used.min():
         yield Advice("", share, STANDARDISE)
     if kappa > 1000:
-        yield Advice(
-            "", share / 2,
+        text = (
             f"with condition {kappa:.1g} every method that looks at gradients only needs thousands of steps: "
-            "another p (in PCA: where the eigenvalues leave a gap), other features, or a larger tolerance",
-        )  # fmt: skip
+            "another p (in PCA: where the eigenvalues leave a gap), other features, or a larger tolerance"
+        )
+        yield Advice("", share / 2, text)

@@ -1,4 +1,4 @@
-"""`diagnose`: look at a problem and a network before, or instead of, a run that does not converge."""
+"""`diagnose`: examine a problem and a network before a run, or after one that did not converge."""
 
 from __future__ import annotations
 
@@ -7,43 +7,58 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from destiny.algorithms import Destiny, DestinyMomentum
-from destiny.diagnosis import findings as find
-from destiny.diagnosis import text_report
+from destiny.algorithms import CDADT, Destiny, DestinyMomentum, DestinyNewton
+from destiny.algorithms.momentum import STIFFNESS
+from destiny.diagnosis import findings, text_report
 from destiny.diagnosis.advice import Advice, about_data, advise
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
-from destiny.diagnosis.landscape import survey
+from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
+from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
 from destiny.errors import MismatchError
 from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
 from destiny.problems import Centred
-from destiny.problems.cached import Once
-from destiny.protocols import Algorithm, Array, Objective, Problem, Topology
+from destiny.problems.cached import CachedProblem
+from destiny.protocols import (
+    Algorithm,
+    AlgorithmBase,
+    Array,
+    Objective,
+    Problem,
+    ProblemBase,
+    Topology,
+    TopologyBase,
+)
 from destiny.run.centring import planned_rounds
+from destiny.run.choice import Choice, choose, obstacle
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.options import SolveOptions
+from destiny.run.own_algorithm import as_algorithm
 from destiny.run.solve import prepare
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found; ``print(diagnosis)`` is a page for people.
+    """The result of `diagnose`; ``print(diagnosis)`` shows it as a page of text.
 
     Attributes
     ----------
     facts : dict
         Numbers, by area and name.
     findings : tuple of Finding
-        Sentences with ``about``, ``level`` ("ok", "look" or "problem") and ``text``.
+        Observations, each with ``about``, ``level`` ("ok", "look" or "problem") and ``text``.
     predictions : dict of Prediction
-        Rounds to tolerance, by the labels of the algorithms; both DESTINYs are always among them.
+        Rounds to the tolerance, by label of the algorithm; plain and accelerated DESTINY are always included,
+        and DESTINY with averaged models where it applies.
     advice : tuple of Advice
-        What would help, most helpful first.
+        Changes that would help, the most helpful first.
     theory : Theory or None
-        Constants of the paper's Section 3, sampled; None unless asked for.
+        Sampled constants of the paper's Section 3; None unless requested.
     """
 
     facts: dict[str, dict[str, Any]]
@@ -53,121 +68,167 @@ class Diagnosis:
     theory: Theory | None = None
 
     def __str__(self) -> str:
-        return text_report.plain(self)
+        return text_report.to_text(self)
+
+    def _repr_html_(self) -> str:
+        return text_report.to_html(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; numbers that are not finite are None."""
-        whole: dict[str, Any] = _plain(asdict(self))
-        return whole
+        """Return the content as plain values for JSON; numbers that are not finite are None."""
+        content: dict[str, Any] = _json_value(asdict(self))
+        return content
 
 
 def diagnose(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    algorithms: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]] | Algorithm[Any] | None = None,
+    algorithms: Mapping[str, Algorithm[Any] | None] | Sequence[Algorithm[Any]] | Algorithm[Any] | None = None,
     *,
     start: Array | None = None,
     seed: int = 0,
-    tolerance: float = 1e-8,
-    rounds: int = 10_000,
+    tolerance: float = SolveOptions.tolerance,
+    rounds: int = SolveOptions.rounds,
     theory: bool = False,
+    messages: Messages = PLAIN,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Look at data, curvature and network, predict the rounds a run will take, and say what would help.
+    """Examine data, curvature and network, predict the rounds a run will take, and say what would help.
 
-    It pools gradients in this process, as an observer may and an agent may not, and takes the first 500 steps
-    of a few methods: at most some 3000 gradients of all agents, whatever the number of rounds.
+    The gradients of all agents are pooled in this process, which no agent could do, and a few methods take
+    their first 500 steps: at most about 3000 gradients of all agents, whatever the number of rounds.
 
     Parameters
     ----------
     problem, network, start, seed, tolerance, rounds
         As in `destiny.solve`.
     algorithms : algorithm, sequence or mapping by label, optional
-        Those to be judged; by default accelerated DESTINY, as in `solve`.
+        The algorithms to examine; by default, and for None in a mapping, the one that `solve` chooses.
     theory : bool
-        Sample the constants of the paper's convergence theorem too. Nothing should be set by them.
+        Also sample the constants of the paper's convergence theorem. Do not choose settings by them.
+    messages : Messages
+        As in `destiny.solve`: with private sums, whether and how well they hide on this network.
     tell : callable
         Called with a few words before each part of the work.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    ProblemError, NetworkError, SettingsError
+        As `destiny.solve` would. A method that does not fit the problem is a finding, not an error.
 
     Examples
     --------
     >>> import destiny
     >>> problem = destiny.problems.pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=8, seed=0)
-    >>> found = destiny.diagnose(problem, destiny.networks.ring(8))
-    >>> round(found.facts["curvature"]["condition"], 1)
+    >>> diagnosis = destiny.diagnose(problem, destiny.networks.ring(8))
+    >>> round(diagnosis.facts["curvature"]["condition"], 1)
     6.2
     """
-    ready = prepare(problem, network, start=start, seed=seed, tolerance=tolerance, rounds=rounds)
-    centring = planned_rounds(ready.problem, network)
-    seen_as = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
-    whole, X = Once(seen_as), polar(ready.drive.X.mean(axis=0))
-    methods = named(algorithms)
+    ready = prepare(
+        problem, network, options=SolveOptions(start=start, seed=seed, tolerance=tolerance, rounds=rounds)
+    )
+    if ready.problem.regulariser is not None:
+        raise MismatchError(
+            f"a diagnosis is of smooth objectives; this problem has the regulariser "
+            f"{ready.problem.regulariser!r}: leave it out here, the other findings hold with it too"
+        )
+    topology = ready.network
+    centring = planned_rounds(ready.problem, topology)
+    pooled = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
+    mass = pooled_mass(ready.problem)
+    start = ready.observed.X.mean(axis=0)
+    if mass is not None:
+        # Curvatures are those of Z = L^T X with M = L L^T, for which Z^T Z = I.
+        pooled, start = WhitenedProblem(pooled, mass), mass.whiten(start)
+    whole, X = CachedProblem(pooled), polar(start)
+    choice = choose(ready.problem, topology, tolerance, messages)
+    methods = label_algorithms(algorithms, choice)
     tell("hosting the agents")
-    seen = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
-    seen.slopes  # noqa: B018  - refuses gradients that are not finite before anything else is made of them
+    differences = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
+    differences.require_finite()
     tell("descending on the pooled objective")
-    ground = survey(whole, X)
-    seen = Differences(seen.hosted, whole.agents, X, ground.X)
+    landscape = descend_and_probe(whole, X)
+    differences = Differences(differences.hosted, whole.agents, X, landscape.X)
     tell("looking at the network")
-    case = Case(ground, seen, Mixing.of(network), tolerance)
+    case = Case(landscape, differences, Mixing.of(topology), tolerance)
     tell("trying the methods")
-    tried = ready.problem if isinstance(ready.problem, Centred) else whole  # centring takes rounds too
-    trials = Trials(tried, network, ready.drive.X, case)
-    misfits, told = judged(methods, ready.problem, network, trials)
-    fit = {label: methods[label] for label in told}
-    findings = [
-        *find.of_mean(ready.problem, seen, ground.X, centring),
-        *find.of_data(ground, seen), *find.of_units(ready.problem), *find.of_agents(seen),
-        *find.of_curvature(ground), *find.of_network(network, case.mixing.lambda_), *misfits,
-        *(f for label, m in fit.items() for f in find.of_method(label, m, told[label], case, rounds)),
-    ]  # fmt: skip
-    tell("trying other weights and links")
-    advice = [
-        *(a for label, m in fit.items() for a in advise(label, m, told[label], trials, whole.kind, rounds)),
-        *about_data(case),
+    # Centring takes rounds too.
+    as_given = isinstance(ready.problem, Centred) or ready.problem.generalised
+    trial_problem = ready.problem if as_given else whole
+    trials = Trials(trial_problem, topology, ready.observed.X, case)
+    mismatches, predictions = predict_all(methods, ready.problem, topology, trials)
+    sentences = [
+        *findings.mean_findings(ready.problem, differences, landscape.X, centring),
+        *(findings.data_findings(landscape, differences) if mass is None else ()),
+        *findings.constraint_findings(mass),
+        *findings.unit_findings(ready.problem),
+        *findings.agent_findings(differences),
+        *findings.curvature_findings(landscape),
+        *findings.network_findings(topology, case.mixing.lambda_),
+        *findings.message_findings(messages, topology),
+        *mismatches,
+        *([Finding("method", "ok", str(choice))] if choice.algorithm in methods.values() else []),
     ]
-    both = {m.kind: trials.predict(m) for m in (DestinyMomentum(), Destiny())}
+    for label, prediction in predictions.items():
+        sentences += findings.method_findings(label, methods[label], prediction, case, rounds)
+    tell("trying other weights and links")
+    advice: list[Advice] = []
+    for label, prediction in predictions.items():
+        advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
+    advice += about_data(case) if mass is None else ()
+    usual: list[AlgorithmBase] = [CDADT()] if mass is not None else [DestinyMomentum(), Destiny()]
+    if obstacle(ready.problem, topology) is None:
+        usual.append(DestinyNewton())
+    defaults = {m.kind: trials.predict(m) for m in usual}
     if theory:
         tell("sampling the constants of the theory")
     return Diagnosis(
-        facts=gathered(whole, network, case),
-        findings=tuple(findings),
-        predictions=told | {kind: p for kind, p in both.items() if kind not in told},
+        facts=collect_facts(whole, topology, case)
+        | ({} if mass is None else {"constraint": {"condition of M": mass.condition}}),
+        findings=tuple(sentences),
+        predictions=predictions | {kind: p for kind, p in defaults.items() if kind not in predictions},
         advice=tuple(sorted(advice, key=lambda a: -a.saves)),
-        theory=constants(seen, case.mixing.lambda_) if theory else None,
+        theory=constants(differences, case.mixing.lambda_) if theory else None,
     )
 
 
-def named(
-    algorithms: Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]] | Algorithm[Any] | None,
-) -> dict[str, Algorithm[Any]]:
-    """Algorithms by label."""
-    if algorithms is None:
-        return labelled([DestinyMomentum()])
-    return labelled(algorithms if isinstance(algorithms, Mapping | Sequence) else [algorithms])
+def label_algorithms(
+    algorithms: Mapping[str, Algorithm[Any] | None] | Sequence[Algorithm[Any]] | Algorithm[Any] | None,
+    choice: Choice,
+) -> dict[str, AlgorithmBase]:
+    """Return the algorithms by label; None is the choice of `solve`."""
+    if isinstance(algorithms, Mapping):
+        chosen = {k: choice.algorithm if method is None else method for k, method in algorithms.items()}
+        return {label: as_algorithm(method) for label, method in labelled(chosen).items()}
+    given = choice.algorithm if algorithms is None else algorithms
+    methods = labelled(given if isinstance(given, Sequence) else [given])
+    return {label: as_algorithm(method) for label, method in methods.items()}
 
 
-def judged(
-    methods: Mapping[str, Algorithm[Any]], problem: Problem, network: Topology, trials: Trials
+def predict_all(
+    methods: Mapping[str, AlgorithmBase], problem: ProblemBase, network: TopologyBase, trials: Trials
 ) -> tuple[list[Finding], dict[str, Prediction]]:
-    """Methods made for other problems, and predictions for all others."""
-    misfits: list[Finding] = []
-    told: dict[str, Prediction] = {}
+    """Return a finding for each method that does not fit the problem, and predictions for all others."""
+    mismatches: list[Finding] = []
+    predictions: dict[str, Prediction] = {}
     for label, method in methods.items():
         try:
             prepare(problem, network, method)
         except MismatchError as error:
-            misfits.append(Finding(label, "problem", str(error)))
+            mismatches.append(Finding(label, "problem", str(error)))
         else:
-            told[label] = trials.predict(method)
-    return misfits, told
+            predictions[label] = trials.predict(method)
+    return mismatches, predictions
 
 
-def gathered(problem: Any, network: Topology, case: Case) -> dict[str, dict[str, Any]]:
-    """The numbers behind the sentences."""
-    ground, seen = case.landscape, case.differences
+def collect_facts(problem: ProblemBase, network: TopologyBase, case: Case) -> dict[str, dict[str, Any]]:
+    """Return the numbers behind the findings, by area and name."""
+    landscape, differences = case.landscape, case.differences
     n, p = problem.shape
-    L = seen.steep("landing")
+    L = differences.largest_curvature("landing")
     facts: dict[str, dict[str, Any]] = {
         "problem": {
             "kind": problem.kind,
@@ -177,28 +238,27 @@ def gathered(problem: Any, network: Topology, case: Case) -> dict[str, dict[str,
             "tolerance": case.tolerance,
         },
         "data": {
-            "gradient at the start": ground.slope,
-            "beta auto": max(ground.slope, float(L.max()) / 4),
-            "beta threshold": ground.threshold,
-            "rows without gradient": int((seen.rows == 0).sum()),
+            "gradient at the start": landscape.slope,
+            "beta auto": max(landscape.slope, STIFFNESS * float(L.max())),
+            "beta threshold": landscape.threshold,
+            "rows without gradient": int((differences.row_norms == 0).sum()),
         },
         "agents": {
-            "gradient, least": float(seen.gradients.min()),
-            "gradient, most": float(seen.gradients.max()),
+            "gradient, least": float(differences.gradient_norms.min()),
+            "gradient, most": float(differences.gradient_norms.max()),
             "curvature, least": float(L.min()),
             "curvature, most": float(L.max()),
-            "distance from the mean": seen.apart,
+            "distance from the mean": differences.gradient_spread,
         },
         "curvature": {
-            "largest": ground.largest,
-            "smallest": ground.smallest,
-            "condition": ground.condition,
-            "slope left": ground.reached,
+            "largest": landscape.largest,
+            "smallest": landscape.smallest,
+            "condition": landscape.condition,
+            "slope left": landscape.reached,
         },
         "network": {"agents": network.agents},
     }
-    if hasattr(network, "facts"):
-        facts["network"] |= network.facts()
+    facts["network"] |= network.facts()
     facts["network"]["lambda"] = case.mixing.lambda_
     if case.mixing.spectrum is not None:
         low, high = case.mixing.spectrum
@@ -206,10 +266,10 @@ def gathered(problem: Any, network: Topology, case: Case) -> dict[str, dict[str,
     return facts
 
 
-def _plain(value: Any) -> Any:
-    """Without tuples and without numbers that JSON does not have."""
+def _json_value(value: Any) -> Any:
+    """Return ``value`` with lists for tuples and None for numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

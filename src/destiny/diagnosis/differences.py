@@ -1,4 +1,4 @@
-"""How different the agents are: their gradients and their curvatures."""
+"""How much the gradients and curvatures of the agents differ."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.algorithms.blocks.step_sizes import bend
+from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.errors import ProblemError
 from destiny.geometry.directions import DIRECTIONS
 from destiny.geometry.stiefel import norm
 from destiny.protocols import Array, Hosted
 
-NOISE = 1e-14  # of the largest row of the gradients: rounding errors of centred data
-LOOKS = 12  # power iterations: the accelerated method takes 8 before its first step
+NOISE = 1e-14  # relative to the largest row of the gradients: rounding errors of centred data
+POWER_ITERATIONS = 12  # the accelerated method takes 8 before its first step
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """What every agent sees at the common start and near the answer, both ``(n, p)``."""
+    """Gradients and curvatures of every agent at the common start and near the answer, both ``(n, p)``."""
 
     hosted: Hosted
     agents: int
@@ -28,73 +28,80 @@ class Differences:
     near: Array
 
     @cached_property
-    def slopes(self) -> Array:
-        """grad f_i at the start, ``(d, n, p)``."""
-        slopes = self.hosted.gradient(self.everywhere(self.start))
-        broken = np.flatnonzero(~np.isfinite(slopes).all(axis=(1, 2)))
+    def start_gradients(self) -> Array:
+        """grad f_i at the start, ``(d, n, p)``; ProblemError if one is not finite."""
+        gradients = self.hosted.gradient(self.replicate(self.start))
+        broken = np.flatnonzero(~np.isfinite(gradients).all(axis=(1, 2)))
         if len(broken):
             raise ProblemError(f"the gradient of agent {broken[0]} is not finite at the start: check its f_i")
-        return slopes
+        return gradients
+
+    def require_finite(self) -> None:
+        """Raise ProblemError if a gradient at the start is not finite."""
+        _ = self.start_gradients
 
     @property
-    def gradients(self) -> Array:
+    def gradient_norms(self) -> Array:
         """||grad f_i|| at the start, ``(d,)``."""
-        return norm(self.slopes)
+        return norm(self.start_gradients)
 
     @property
-    def apart(self) -> float:
-        """||grad f_i - grad f|| over ||grad f||, root mean square over the agents."""
-        mean = self.slopes.mean(axis=0)
+    def gradient_spread(self) -> float:
+        """||grad f_i - grad f|| / ||grad f|| at the start, root mean square over the agents."""
+        mean = self.start_gradients.mean(axis=0)
         size = float(norm(mean))
-        return float(np.sqrt(np.mean(norm(self.slopes - mean) ** 2))) / size if size > 0 else 0.0
+        return float(np.sqrt(np.mean(norm(self.start_gradients - mean) ** 2))) / size if size > 0 else 0.0
 
     @property
-    def empty(self) -> NDArray[np.intp]:
-        """Agents without a gradient: they hold no data, or nothing but zeros."""
-        return np.flatnonzero(self.gradients <= 1e-12 * self.gradients.max())
+    def agents_without_data(self) -> NDArray[np.intp]:
+        """Agents whose gradient is zero: they hold no data, or only zeros."""
+        return np.flatnonzero(self.gradient_norms <= 1e-12 * self.gradient_norms.max())
 
     @property
-    def rows(self) -> Array:
-        """How much of all agents' gradients lies in each row of X, ``(n,)``: a row is a feature."""
-        return np.asarray(np.sqrt(np.sum(self.slopes**2, axis=(0, 2))))
+    def row_norms(self) -> Array:
+        """Norms of the rows of all agents' gradients, ``(n,)``; a row of X belongs to a feature."""
+        return np.asarray(np.sqrt(np.sum(self.start_gradients**2, axis=(0, 2))))
 
     @property
-    def scales(self) -> Array:
-        """`rows` without those of features that never change, in which there are zeros or rounding errors."""
-        rows = self.rows
+    def feature_scales(self) -> Array:
+        """`row_norms` without those of constant features, which are zero or rounding errors."""
+        rows = self.row_norms
         return np.asarray(rows[rows > NOISE * rows.max()])
 
     @property
-    def spread(self) -> float:
-        """Largest curvature of an agent over the median one."""
-        L = self.steep("landing")
+    def curvature_ratio(self) -> float:
+        """Largest curvature of an agent over the median of the agents."""
+        L = self.largest_curvature("landing")
         middle = float(np.median(L))
         return float(L.max()) / middle if middle > 0 else float("inf")
 
-    def steep(self, direction: str, beta: float = 0.0) -> Array:
-        """Largest curvature of each agent's field at the two points, ``(d,)``."""
-        if (direction, beta) not in self._found:
-            at = (steepest(self.hosted, self.everywhere(X), direction, beta) for X in (self.start, self.near))
-            self._found[direction, beta] = np.maximum(*at)
-        return self._found[direction, beta]
+    def largest_curvature(self, direction: str, beta: float = 0.0) -> Array:
+        """Return the largest curvature of each agent's field at the two points, ``(d,)``."""
+        if (direction, beta) not in self._cache:
+            at = (
+                largest_curvatures(self.hosted, self.replicate(X), direction, beta)
+                for X in (self.start, self.near)
+            )
+            self._cache[direction, beta] = np.maximum(*at)
+        return self._cache[direction, beta]
 
     @cached_property
-    def _found(self) -> dict[tuple[str, float], Array]:
+    def _cache(self) -> dict[tuple[str, float], Array]:
         return {}
 
-    def everywhere(self, X: Array) -> Array:
-        """One X at every agent, ``(d, n, p)``."""
+    def replicate(self, X: Array) -> Array:
+        """Return X repeated for every agent, ``(d, n, p)``."""
         return np.broadcast_to(X, (self.agents, *X.shape))
 
 
-def steepest(hosted: Hosted, X: Array, direction: str, beta: float) -> Array:
-    """Largest curvature of each agent's field at its X, ``(d,)``, by power iterations on differences."""
+def largest_curvatures(hosted: Hosted, X: Array, direction: str, beta: float) -> Array:
+    """Return the largest curvature of each agent's field at its X, ``(d,)``, by power iteration."""
 
     def field(Y: Array) -> Array:
         return DIRECTIONS[direction](hosted.gradient, Y, beta)
 
     here = field(X)
     V = np.random.default_rng(0).standard_normal(X.shape)
-    for _ in range(LOOKS):
-        V = bend(field, X, here, V)
+    for _ in range(POWER_ITERATIONS):
+        V = curvature_along(field, X, here, V)
     return norm(V)

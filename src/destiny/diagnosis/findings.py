@@ -1,10 +1,10 @@
-"""What stands out, one sentence each: fine, worth a look, or a problem."""
+"""Findings, one sentence each: ok, worth a look, or a problem."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -12,12 +12,17 @@ from destiny.algorithms.blocks.gossip import SINGLE
 from destiny.algorithms.blocks.step_sizes import FIRST, Constant, PlainBB
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
-from destiny.diagnosis.network_options import shown, weak_points
-from destiny.diagnosis.prediction import THRESHOLD, Case, Prediction
+from destiny.diagnosis.network_options import format_lambda, weak_points
+from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction
+from destiny.geometry.generalised import MassMatrix
 from destiny.networks import Network
 from destiny.problems import OLSR, PCA, Centred
-from destiny.protocols import Array, Problem, Topology
+from destiny.problems.private_part import private_part
+from destiny.protocols import AlgorithmBase, Array, Problem, TopologyBase
 from destiny.run.centring import share_of, totals_of, uncentred
+from destiny.run.message_memory import unsteady
+from destiny.run.messages import Messages
+from destiny.run.private_sums import HIDING, exposure, smallest_degree
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
@@ -27,16 +32,16 @@ STIFF = 10.0  # beta over the largest curvature along the manifold: from here on
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence and how serious it is."""
+    """One sentence, what it is about ("data", "network", a label, ...) and how serious it is."""
 
     about: str
     level: Level
     text: str
 
 
-def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
-    """Scale and features."""
-    slope, L = landscape.slope, float(seen.steep("landing").max())
+def data_findings(landscape: Landscape, differences: Differences) -> Iterator[Finding]:
+    """Yield findings on the scale of the data, the penalty and the features."""
+    slope, L = landscape.slope, float(differences.largest_curvature("landing").max())
     if slope == 0:
         yield Finding("data", "problem", "the gradient at the start is zero: start elsewhere ([start] seed)")
         return
@@ -57,12 +62,12 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
     need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
     text = f'beta = "auto" starts as {slope:.3g}, near the answer {need}; a first Barzilai-Borwein step '
     yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
-    rows = seen.rows
-    gone = int(np.sum(rows == 0))
-    if gone:
-        text = f"{gone} of {len(rows)} features never occur: no agent's gradient has anything in their rows"
+    rows = differences.row_norms
+    unused = int(np.sum(rows == 0))
+    if unused:
+        text = f"{unused} of {len(rows)} features never occur: no agent's gradient has anything in their rows"
         yield Finding("data", "look", text)
-    used = seen.scales
+    used = differences.feature_scales
     if len(used) and used.max() > 1000 * used.min():
         text = (
             f"features on very different scales: their parts of the gradients differ by a factor of "
@@ -71,25 +76,45 @@ def of_data(landscape: Landscape, seen: Differences) -> Iterator[Finding]:
         yield Finding("data", "look", text)
 
 
-def of_mean(problem: Problem, seen: Differences, X: Array, rounds: int) -> Iterator[Finding]:
-    """Whether the mean of the data hides their variance at the answer X, or what subtracting it takes."""
+def constraint_findings(mass: MassMatrix | None) -> Iterator[Finding]:
+    """Yield how well M of the constraint X^T M X = I is conditioned."""
+    if mass is None:
+        return
+    raw = np.diagonal(mass.M)
+    text = f"X^T M X = I: M has condition {mass.condition:.2g} after scaling its diagonal to 1"
+    level: Level = "ok" if mass.condition <= 100 else "look" if mass.condition <= 1e6 else "problem"
+    if level != "ok":
+        text += ", and rounds grow with its square root: add a multiple of the identity to M"
+    yield Finding("constraint", level, text)
+    if raw.max() > 100 * raw.min():
+        text = (
+            f"the diagonal of M goes from {raw.min():.1e} to {raw.max():.1e}: divide each coordinate by the "
+            "root of its entry"
+        )
+        yield Finding("constraint", "look", text)
+
+
+def mean_findings(problem: Problem, differences: Differences, X: Array, rounds: int) -> Iterator[Finding]:
+    """Yield how many rounds centring takes, or whether a mean not subtracted dominates at the answer X."""
     if isinstance(problem, Centred):
-        taken = (
+        duration = (
             f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
         )
         also = ", and each column's standard deviation" if problem.standardise else ""
-        yield Finding("data", "ok", f"the agents first find the mean{also}, {taken}")
+        yield Finding("data", "ok", f"the agents first find the mean{also}, {duration}")
         return
-    totals = totals_of(seen.hosted)
+    totals = totals_of(differences.hosted)
     if totals is None:
         return
-    gradient = seen.hosted.gradient(seen.everywhere(X)).mean(axis=0)
+    gradient = differences.hosted.gradient(differences.replicate(X)).mean(axis=0)
     if (text := uncentred(share_of(totals.mean(axis=0), X, gradient))) is not None:
         yield Finding("data", "look", text)
 
 
-def of_units(problem: Problem) -> Iterator[Finding]:
-    """A feature of PCA or OLSR that is far larger at one agent than at another, as if in other units."""
+def unit_findings(problem: Problem) -> Iterator[Finding]:
+    """Yield the feature of PCA or OLSR whose size differs most between agents, if units may differ."""
+    if private_part(problem) is not None:  # nothing more may be told of the rows
+        return
     if isinstance(problem, PCA | OLSR):
         problem = Centred(problem)
     if not isinstance(problem, Centred):
@@ -111,28 +136,31 @@ def of_units(problem: Problem) -> Iterator[Finding]:
     yield Finding("agents", "look", text)
 
 
-def of_agents(seen: Differences) -> Iterator[Finding]:
-    """How different the agents are."""
-    if seen.agents == 1 or seen.gradients.max() == 0:
+def agent_findings(differences: Differences) -> Iterator[Finding]:
+    """Yield findings on differences between agents."""
+    if differences.agents == 1 or differences.gradient_norms.max() == 0:
         return
-    empty = seen.empty
+    empty = differences.agents_without_data
     if len(empty):
         names = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
-        yield Finding("agents", "look", f"{len(empty)} of {seen.agents} agents hold nothing (agent {names})")
-    if 10 < seen.spread < np.inf:
-        steepest = int(seen.steep("landing").argmax())
+        yield Finding(
+            "agents", "look", f"{len(empty)} of {differences.agents} agents hold nothing (agent {names})"
+        )
+    if 10 < differences.curvature_ratio < np.inf:
+        steepest = int(differences.largest_curvature("landing").argmax())
         text = (
-            f"agent {steepest} has {seen.spread:.0f} times the median curvature, and its curvature limits "
-            "everybody's step"
+            f"agent {steepest} has {differences.curvature_ratio:.0f} times the median curvature, and its "
+            "curvature limits everybody's step"
         )
         yield Finding("agents", "look", text)
-    level: Level = "look" if seen.apart > 10 else "ok"
-    text = f"an agent's gradient is {seen.apart:.2g} times the mean gradient away from it (root mean square)"
+    spread = differences.gradient_spread
+    level: Level = "look" if spread > 10 else "ok"
+    text = f"an agent's gradient is {spread:.2g} times the mean gradient away from it (root mean square)"
     yield Finding("agents", level, text)
 
 
-def of_curvature(landscape: Landscape) -> Iterator[Finding]:
-    """Conditioning near the answer."""
+def curvature_findings(landscape: Landscape) -> Iterator[Finding]:
+    """Yield findings on the conditioning near the answer."""
     kappa = landscape.condition
     if landscape.smallest == 0:
         yield Finding(
@@ -140,9 +168,10 @@ def of_curvature(landscape: Landscape) -> Iterator[Finding]:
         )
         return
     level: Level = "ok" if kappa <= 100 else "look" if kappa <= 1000 else "problem"
-    seen = f"{kappa:.3g}" if kappa <= 1000 else f"{kappa:.2g} or more"
+    number = f"{kappa:.3g}" if kappa <= 1000 else f"{kappa:.2g} or more"
     text = (
-        f"condition {seen}: curvature {landscape.smallest:.3g} to {landscape.largest:.3g} along the manifold"
+        f"condition {number}: curvature {landscape.smallest:.3g} to {landscape.largest:.3g} along "
+        "the manifold"
     )
     yield Finding("curvature", level, text)
     if landscape.reached > 1e-3:
@@ -167,16 +196,17 @@ def of_curvature(landscape: Landscape) -> Iterator[Finding]:
         yield Finding("curvature", "look", text)
 
 
-def of_network(network: Topology, lambda_: float) -> Iterator[Finding]:
-    """How well it mixes, and what it hangs on."""
+def network_findings(network: TopologyBase, lambda_: float) -> Iterator[Finding]:
+    """Yield findings on how well the network mixes, and on its weak points."""
     if network.agents == 1:
         return
     level: Level = "ok" if lambda_ <= SINGLE else "look" if lambda_ <= 0.99 else "problem"
     if not isinstance(network, Network):
-        text = f"it changes: a round leaves {shown(lambda_)} of a disagreement in the mean square (lambda)"
+        factor = format_lambda(lambda_)
+        text = f"it changes: a round leaves {factor} of a disagreement in the mean square (lambda)"
         yield Finding("network", level, text)
         return
-    text = f"lambda {shown(lambda_)}: {network.rounds_to_average()} rounds to average to 1e-6"
+    text = f"lambda {format_lambda(lambda_)}: {network.rounds_to_average()} rounds to average to 1e-6"
     if "diameter" in (facts := network.facts()):
         text += f"; {facts['diameter']} links at most between two agents"
     yield Finding("network", level, text)
@@ -196,37 +226,51 @@ def of_network(network: Topology, lambda_: float) -> Iterator[Finding]:
         yield Finding("network", "look", text)
 
 
-def of_method(label: str, method: Any, told: Prediction, case: Case, rounds: int) -> Iterator[Finding]:
-    """Penalty and steps of one algorithm, and whether its rounds will do."""
-    beta = getattr(method, "beta", "auto")
-    ground = case.landscape
-    if not isinstance(beta, str) and getattr(method, "direction", "") in THRESHOLD:
-        if beta <= ground.threshold:
+def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Finding]:
+    """Yield how many agents hide each other where sums are private, and what few bits cannot do."""
+    if messages.few_bits and (why := unsteady(messages, network)) is not None:
+        yield Finding("messages", "problem", why)
+    if not messages.private or network.agents == 1:
+        return
+    if (why := exposure(network)) is not None:
+        yield Finding("messages", "problem", why)
+        return
+    fewest = smallest_degree(network)
+    text = f"private sums: every agent learns the sum over its neighbours, of {fewest} agents at least"
+    if fewest < HIDING:
+        text += f"; with {HIDING} or more, no two can work out what a third one sends"
+    yield Finding("messages", "ok" if fewest >= HIDING else "look", text)
+
+
+def method_findings(
+    label: str, method: AlgorithmBase, prediction: Prediction, case: Case, rounds: int
+) -> Iterator[Finding]:
+    """Yield findings on penalty, steps and rounds of one algorithm."""
+    beta = method.beta if isinstance(method, PENALISED) else "auto"
+    landscape = case.landscape
+    if isinstance(method, PENALISED) and not isinstance(beta, str) and method.direction in THRESHOLD:
+        if beta <= landscape.threshold:
             text = (
-                f"beta = {beta:g} is below 3/2 lambda_max(sym(X^T grad f)) = {ground.threshold:.3g}: agents "
-                "would agree on a point off the manifold, or run away"
+                f"beta = {beta:g} is below 3/2 lambda_max(sym(X^T grad f)) = {landscape.threshold:.3g}: "
+                "agents would agree on a point off the manifold, or run away"
             )
             yield Finding(label, "problem", text)
-        elif beta > STIFF * ground.largest > 0:
+        elif beta > STIFF * landscape.largest > 0:
             text = (
-                f"beta = {beta:g} is {beta / ground.largest:.0f} times the largest curvature: it adds "
+                f"beta = {beta:g} is {beta / landscape.largest:.0f} times the largest curvature: it adds "
                 "nothing but ill-conditioning"
             )
-            yield Finding(label, "problem" if beta > STIFF**2 * ground.largest else "look", text)
-    if (
-        isinstance(getattr(method, "step_size", None), PlainBB)
-        and told.outlook == "fine"
-        and case.mixing.lambda_ > 0.85
-    ):
-        text = f"steps without a bound easily lose consensus at lambda {shown(case.mixing.lambda_)}"
+            yield Finding(label, "problem" if beta > STIFF**2 * landscape.largest else "look", text)
+    if isinstance(method.step_rule, PlainBB) and prediction.outlook == "fine" and case.mixing.lambda_ > 0.85:
+        text = f"steps without a bound easily lose consensus at lambda {format_lambda(case.mixing.lambda_)}"
         yield Finding(label, "look", text)
-    if isinstance(getattr(method, "step_size", None), Constant):
+    if isinstance(method.step_rule, Constant):
         yield Finding(label, "look", "a constant step does not follow the scale of the data")
-    if not getattr(getattr(method, "about", None), "exact", True):
+    if not method.exact:
         yield Finding(label, "look", "it is not exact: it stalls short of the answer, or its steps vanish")
-    low = not isinstance(beta, str) and beta <= ground.threshold  # told above
-    if told.outlook != "fine" and not low:
-        yield Finding(label, "problem" if told.outlook == "hopeless" else "look", told.why)
-    elif told.rounds is not None and told.rounds > rounds:
-        text = f"{rounds} rounds are allowed, about {told.rounds} will be needed"
+    low = not isinstance(beta, str) and beta <= landscape.threshold  # reported above
+    if prediction.outlook != "fine" and not low:
+        yield Finding(label, "problem" if prediction.outlook == "hopeless" else "look", prediction.why)
+    elif prediction.rounds is not None and prediction.rounds > rounds:
+        text = f"{rounds} rounds are allowed, about {prediction.rounds} will be needed"
         yield Finding(label, "problem", text)

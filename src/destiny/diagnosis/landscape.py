@@ -1,6 +1,6 @@
-"""Where a run will end and how curved it is there: a short pooled descent, then Lanczos on the Hessian.
+"""A near-stationary point and the curvature around it: a short pooled descent, then Lanczos on the Hessian.
 
-An observer looks here, out of band: the agents' gradients are averaged in this process, as no agent could.
+The agents' gradients are averaged in this process, which no agent could do.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Landscape:
     slope : float
         Spectral norm of the mean gradient at the start: what beta="auto" starts from.
     threshold : float
-        3/2 lambda_max(sym(X^T grad f)): the penalty DESTINY's direction needs; negative where any will do.
+        3/2 lambda_max(sym(X^T grad f)): DESTINY's direction needs a larger penalty. Negative if any will do.
     curvatures, shares : ndarray (k,)
-        Ritz values of the Riemannian Hessian and how much of the way from the start lies along them, as
-        shares of the squared gradient. Directions along which f does not change have no part in it.
+        Ritz values of the Riemannian Hessian and, for each, the share of the squared gradient that the
+        displacement from the start causes along it. Directions along which f is constant have none.
     """
 
     X: Array
@@ -67,12 +67,12 @@ class Landscape:
 
     @property
     def condition(self) -> float:
-        """kappa, largest over smallest."""
+        """The condition number kappa: `largest` over `smallest`; infinite without curvature."""
         return self.largest / self.smallest if self.smallest > 0 else float("inf")
 
     @property
     def hidden(self) -> bool:
-        """Whether one direction is all that can be seen: what is left of its slope drowns the others."""
+        """Whether one direction is so steep that the others cannot be resolved."""
         return len(self.curvatures) == 1 and self.X.size > 1 and self.largest > 0
 
     @property
@@ -81,8 +81,8 @@ class Landscape:
         return bool(self.curvatures.min() < -1e-3 * self.largest)
 
 
-def survey(problem: Problem, X: Array, steps: int = DESCENT, products: int = LANCZOS) -> Landscape:
-    """Descend from X ``(n, p)`` on the mean objective, then look around."""
+def descend_and_probe(problem: Problem, X: Array, steps: int = DESCENT, products: int = LANCZOS) -> Landscape:
+    """Descend from X ``(n, p)`` on the mean objective and return the point with the curvatures there."""
     whole = pooled(problem)
     near, reached = descend(whole, X, steps)
     mean = whole.host([0])
@@ -104,7 +104,7 @@ def survey(problem: Problem, X: Array, steps: int = DESCENT, products: int = LAN
 
 
 def descend(whole: Problem, X: Array, steps: int) -> tuple[Array, float]:
-    """A near-stationary point of a pooled problem, and its slope relative to the start's."""
+    """Return a near-stationary point of a pooled problem, and its slope relative to the start's."""
     method = WenYin()
     for moment in islice(iterate(whole, networks.complete(1), method, start=polar(X)), steps + 1):
         state = moment.parts[0]
@@ -115,7 +115,7 @@ def descend(whole: Problem, X: Array, steps: int) -> tuple[Array, float]:
 
 
 def hessian(gradient: Field, X: Array) -> Field:
-    """The Riemannian Hessian at X on tangent directions, by central differences: two gradients each."""
+    """Return the Riemannian Hessian at X as a function of tangent directions, by central differences."""
 
     def along(V: Array) -> Array:
         length = float(norm(V))
@@ -129,10 +129,10 @@ def hessian(gradient: Field, X: Array) -> Field:
 
 
 def spectrum(gradient: Field, X: Array, way: Array, products: int) -> tuple[Array, Array]:
-    """Ritz values of the Hessian at X, and the shares of the gradient that a displacement ``way`` causes.
+    """Return Ritz values of the Hessian at X, and the shares of Hess[way] along their directions.
 
-    Lanczos starts from Hess[way]. Directions along which f stays the same (rotations of the basis in PCA,
-    features that never occur) are in the kernel, so they never come up: what is found is what a run meets.
+    Lanczos starts from Hess[way]. Directions along which f is constant (rotations of the basis in PCA,
+    features that never occur) are in the kernel and never appear, as in a run.
     """
     apply = hessian(gradient, X)
     V = apply(tangent(X, way))
@@ -140,7 +140,7 @@ def spectrum(gradient: Field, X: Array, way: Array, products: int) -> tuple[Arra
         return np.zeros(1), np.ones(1)
     basis: list[Array] = []
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     W, length = V, float(norm(V))
     largest = 0.0
     for _ in range(min(products, X.size)):
@@ -155,14 +155,14 @@ def spectrum(gradient: Field, X: Array, way: Array, products: int) -> tuple[Arra
         largest = max(largest, abs(diagonal[-1]), length)
         if length < 1e-6 * largest:  # the rest is the noise of differences
             break
-        beside.append(length)
-    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside[: len(diagonal) - 1]))
+        off_diagonal.append(length)
+    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off_diagonal[: len(diagonal) - 1]))
     shares = vectors[0] ** 2
     # Off the exact answer directions that should be flat curve by about the slope that is left.
     here = gradient(X)
     left = max(3 * float(norm(tangent(X, here))), ROUNDING / TINY * float(norm(here)))
     noise = max(NOISE * float(np.abs(values).max()), left)
-    met = (np.abs(values) > noise) & (shares > 1e-18)  # what comes up by rounding has no part in the gradient
-    if not met.any():
+    resolved = (np.abs(values) > noise) & (shares > 1e-18)  # rounding has no share
+    if not resolved.any():
         return np.zeros(1), np.ones(1)
-    return values[met], shares[met]
+    return values[resolved], shares[resolved]

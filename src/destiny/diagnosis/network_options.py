@@ -1,11 +1,10 @@
-"""How well a network mixes, and how well it would with other weights or a few more links."""
+"""How well a network mixes, with its own weights and links and with others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -13,22 +12,23 @@ from destiny.errors import NetworkError
 from destiny.networks import Network, spectrum
 from destiny.networks.network import make
 from destiny.protocols import Topology
+from destiny.run.own_network import as_topology
 
-LOOKED_AT = 64  # rounds of a changing network that stand for all of them
-SEARCHED = 64  # agents: up to here the best weights of all (fdla) take a second or two
-DENSE = 1000  # agents: up to here links and weights are tried; a trial is one dense eigenvalue solve
+SAMPLED_ROUNDS = 64  # of a changing network, over which its mixing is averaged
+FDLA_AGENTS = 64  # up to here the best weights (fdla) take a second or two
+DENSE_AGENTS = 1000  # up to here links and weights are tried: each costs a dense eigenvalue decomposition
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """What one round does to disagreement.
+    """How much one round reduces disagreement.
 
     Attributes
     ----------
     lambda_ : float
-        Factor by which a round shrinks it; of a changing network the root mean square over its rounds.
+        Factor by which a round reduces it; for a changing network the root mean square over its rounds.
     spectrum : (low, high) or None
-        Where the eigenvalues of W lie, the 1 aside; None for a network that changes.
+        Smallest and largest eigenvalue of W other than 1; None for a network that changes.
     """
 
     lambda_: float
@@ -36,41 +36,45 @@ class Mixing:
 
     @classmethod
     def of(cls, network: Topology) -> Mixing:
-        """Of a network that stays, or of one that changes."""
+        """Return the mixing of a fixed network or, sampled, of one that changes."""
         if isinstance(network, Network):
             return cls(network.lambda_, network.spectrum)
-        return cls(expected(network), None)
+        return cls(mean_square_lambda(network), None)
 
 
-def shown(lambda_: float) -> str:
-    """lambda for people: near 1 only the gap tells networks apart."""
+def format_lambda(lambda_: float) -> str:
+    """Return lambda as text; near 1 as 1 - gap, since only the gap tells networks apart there."""
     return f"{lambda_:.3f}" if lambda_ < 0.995 else f"1 - {1 - lambda_:.2g}"
 
 
-def expected(network: Topology) -> float:
-    """sqrt(||E[W W] - 11^T/d||): what a round leaves of the worst disagreement, in the mean square."""
-    squares = [(W := network.at(round)) @ W for round in range(LOOKED_AT)]
-    left = 1 - spectrum.gap(csr_array(sum(squares[1:], squares[0]) / LOOKED_AT))
+def mean_square_lambda(network: Topology) -> float:
+    """Return sqrt(||E[W^T W] - 11^T/d||) over the first `SAMPLED_ROUNDS` rounds.
+
+    Raises NetworkError if a matrix of a user's own class is not doubly stochastic.
+    """
+    network = as_topology(network)
+    squares = [(W := network.at(round)).T.tocsr() @ W for round in range(SAMPLED_ROUNDS)]
+    left = 1 - spectrum.gap(csr_array(sum(squares[1:], squares[0]) / SAMPLED_ROUNDS))
     return float(np.sqrt(np.clip(left, 0, 1)))
 
 
-def reweighted(network: Network) -> dict[str, Network]:
-    """The same links under every other rule that is quick to work out."""
-    found = {}
+def with_other_weights(network: Network) -> dict[str, Network]:
+    """Return networks with the same links, by weight rule; rules that would take long are left out."""
+    networks = {}
     for rule in ("metropolis", "max-degree", "best-constant", "fdla"):
-        if rule == network.weights or network.agents > (SEARCHED if rule == "fdla" else DENSE):
+        if rule == network.weights or network.agents > (FDLA_AGENTS if rule == "fdla" else DENSE_AGENTS):
             continue
-        found[rule] = make(network.edges, network.agents, rule, network.name)
-    return found
+        networks[rule] = make(network.edges, network.agents, rule, network.name)
+    return networks
 
 
-def linked(network: Network, count: int) -> tuple[list[tuple[int, int]], Network] | None:
-    """The network with a few more links, one after the other between the two sides of its bottleneck.
+def with_more_links(network: Network, count: int) -> tuple[list[tuple[int, int]], Network] | None:
+    """Return up to ``count`` more links and the network with them; None if there are none to add.
 
-    The slowest mode of averaging (for equal weights the Fiedler vector) says which agents are furthest apart;
-    the gain of a link grows with the square of that distance.
+    Each link joins the two agents that are furthest apart in the slowest mode of averaging (for equal weights
+    the Fiedler vector): the gain of a link grows with the square of that distance.
     """
-    if network.agents > DENSE or network.weights == "given":
+    if network.agents > DENSE_AGENTS or network.weights == "given":
         return None
     added: list[tuple[int, int]] = []
     for _ in range(count):
@@ -78,7 +82,7 @@ def linked(network: Network, count: int) -> tuple[list[tuple[int, int]], Network
         distance = np.abs(vectors[:, -1, None] - vectors[:, -1])
         distance[network.W.toarray() != 0] = -1
         i, j = (int(k) for k in np.unravel_index(distance.argmax(), distance.shape))
-        if distance[i, j] <= 0:  # everybody is linked to everybody who differs
+        if distance[i, j] <= 0:  # all agents that differ are linked
             break
         added.append((min(i, j), max(i, j)))
         pairs = np.concatenate([network.edges, [[i, j]]])
@@ -90,7 +94,9 @@ def linked(network: Network, count: int) -> tuple[list[tuple[int, int]], Network
 
 
 def weak_points(network: Network) -> dict[str, list[Any]]:
-    """Agents and links without which the network falls apart."""
+    """Return the agents and links without which the network would be disconnected."""
+    import networkx as nx
+
     bridges: list[Any] = list(nx.bridges(network.graph))
     return {
         "agents": sorted(nx.articulation_points(network.graph)),

@@ -1,4 +1,4 @@
-"""Methods on a quadratic given by its modes, and the rate at which disagreement dies out."""
+"""Methods on a quadratic given by its modes, and the rate at which disagreement decays."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from destiny.protocols import Array
 
-MOST = 20_000  # steps simulated: a second or so
+MOST = 20_000  # steps simulated: about a second
 
 
 def heavy_ball(e: Array, shares: Array, tolerance: float) -> float:
-    """Steps of the accelerated rule on modes with eta times curvature e until the gradient is that small."""
+    """Return the steps of the accelerated rule to a relative gradient of ``tolerance``; e = eta curvature."""
     x = np.sqrt(shares) / e
     before, age, mu = x, 0, 0.0
     target = tolerance * math.sqrt(float(shares.sum()))
@@ -29,16 +29,16 @@ def heavy_ball(e: Array, shares: Array, tolerance: float) -> float:
 
 
 def descent(e: Array, shares: Array, tolerance: float) -> float:
-    """Steps of gradient descent on the same modes, by bisection on the closed form."""
+    """Return the steps of gradient descent on the same modes, by bisection on the closed form."""
 
     def small(k: float) -> bool:
         return float(np.sum(shares * (1 - e) ** (2 * k))) <= tolerance**2 * float(shares.sum())
 
-    return bisected(small, 10**7)
+    return bisect(small, 10**7)
 
 
-def bisected(small: Callable[[float], bool], most: int) -> float:
-    """The least whole number that is small."""
+def bisect(small: Callable[[float], bool], most: int) -> float:
+    """Return the smallest whole number up to ``most`` for which ``small`` is true."""
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2
@@ -47,9 +47,9 @@ def bisected(small: Callable[[float], bool], most: int) -> float:
 
 
 def agreement(lambda_: float, e: float, mu: float, tolerance: float) -> float:
-    """Steps until disagreement has shrunk to the tolerance; infinite where it grows.
+    """Return the steps until disagreement has decayed to the tolerance; infinite where it grows.
 
-    The slowest root over curvatures up to e, of the polynomial in docs/acceleration.md.
+    The rate is the slowest root of the polynomial in docs/acceleration.md, over curvatures up to e.
     """
     if lambda_ == 0:
         return 0.0
@@ -58,7 +58,7 @@ def agreement(lambda_: float, e: float, mu: float, tolerance: float) -> float:
 
 
 def root(w: float, e: float, mu: float) -> float:
-    """Largest |z| with z (z - w)^2 + w e z (z - 1) - w mu (z - 1)(z - w) = 0."""
+    """Return the largest |z| with z (z - w)^2 + w e z (z - 1) - w mu (z - 1)(z - w) = 0."""
     return float(
         np.abs(np.roots([1, w * e - 2 * w - w * mu, w * w - w * e + w * mu * (1 + w), -w * w * mu])).max()
     )

@@ -1,4 +1,4 @@
-"""A diagnosis as a page for people, on a terminal or as text."""
+"""A diagnosis as a page, on a terminal or as text."""
 
 from __future__ import annotations
 
@@ -9,73 +9,98 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from destiny import notebook
+
 if TYPE_CHECKING:
     from destiny.diagnosis.diagnosis import Diagnosis
     from destiny.diagnosis.theory import Theory
 
+THEORY = "Theory (estimates from below; the paper's Assumption 3, corrected)"
 MARKS = {"ok": ("ok", "green"), "look": ("look", "yellow"), "problem": ("PROBLEM", "bold red")}
 
 
-def plain(found: Diagnosis, width: int = 110) -> str:
-    """The page as text."""
+def to_text(diagnosis: Diagnosis, width: int = 110) -> str:
+    """Return the page as text."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    show(found, console)
+    print_report(diagnosis, console)
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines())
 
 
-def show(found: Diagnosis, console: Console) -> None:
-    """Print it."""
-    problem = found.facts["problem"]
+def to_html(diagnosis: Diagnosis) -> str:
+    """Return the page as HTML for a notebook."""
+    problem = diagnosis.facts["problem"]
+    levels = [(notebook.Strong(MARKS[f.level][0]), f.about, f.text) for f in diagnosis.findings]
+    advice = [(f"{k}.", a.label, a.text) for k, a in enumerate(diagnosis.advice, start=1)]
+    parts = [
+        notebook.heading(title(diagnosis)),
+        notebook.table(levels),
+        notebook.heading(f"Rounds to {problem['tolerance']:.0e}, predicted"),
+        notebook.table((label, str(p)) for label, p in diagnosis.predictions.items()),
+        notebook.heading("What would help, most first"),
+        notebook.table(advice or [("nothing that this page knows of",)]),
+    ]
+    if diagnosis.theory is not None:
+        parts += [notebook.heading(THEORY), notebook.table([(theory_text(diagnosis, diagnosis.theory),)])]
+    return notebook.page(*parts)
+
+
+def title(diagnosis: Diagnosis) -> str:
+    """Return the problem and the network in one line."""
+    problem = diagnosis.facts["problem"]
     what = f"{problem['kind'].upper()}: X is {problem['n']} x {problem['p']}, {problem['agents']} agents"
-    console.print(Text(f"{what}, {found.facts['network'].get('name', 'a network of your own')}"))
-    section(console, "Findings")
+    return f"{what}, {diagnosis.facts['network'].get('name', 'a network of your own')}"
+
+
+def print_report(diagnosis: Diagnosis, console: Console) -> None:
+    problem = diagnosis.facts["problem"]
+    console.print(Text(title(diagnosis)))
+    print_heading(console, "Findings")
     table = grid()
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         mark, style = MARKS[finding.level]
         table.add_row(Text(mark, style=style), Text(finding.about), Text(finding.text))
     console.print(table)
-    section(console, f"Rounds to {problem['tolerance']:.0e}, predicted")
+    print_heading(console, f"Rounds to {problem['tolerance']:.0e}, predicted")
     table = grid(2)
-    for label, told in found.predictions.items():
-        table.add_row(Text(label), Text(str(told)))
+    for label, prediction in diagnosis.predictions.items():
+        table.add_row(Text(label), Text(str(prediction)))
     console.print(table)
-    section(console, "What would help, most first")
+    print_heading(console, "What would help, most first")
     table = grid(1)
-    for number, advice in enumerate(found.advice, start=1):
+    for number, advice in enumerate(diagnosis.advice, start=1):
         table.add_row(
             Text(f"{number}."), Text(f"{advice.label}: {advice.text}" if advice.label else advice.text)
         )
-    if not found.advice:
+    if not diagnosis.advice:
         table.add_row("", "nothing that this page knows of")
     console.print(table)
-    if found.theory is not None:
-        section(console, "Theory (estimates from below; the paper's Assumption 3, corrected)")
-        console.print(Text(theory(found, found.theory)))
+    if diagnosis.theory is not None:
+        print_heading(console, THEORY)
+        console.print(Text(theory_text(diagnosis, diagnosis.theory)))
 
 
-def theory(found: Diagnosis, t: Theory) -> str:
-    """The constants and what to make of them."""
+def theory_text(diagnosis: Diagnosis, t: Theory) -> str:
+    """Return the sampled constants, and how the steps taken compare with the bound on them."""
     text = (
         f"C_0 {t.C_0:.2g}, M_g {t.M_g:.2g}, L_g {t.L_g:.2g}, L_f {t.L_f:.2g}; exactly M_b {t.M_b:.2g}, "
         f"L_b {t.L_b:.2g}\n"
         f"over a ball of radius {t.radius:.3g}: beta > {t.beta:.2g}, then steps < {t.eta:.1e} ({t.binding})"
     )
-    used = [told.step for told in found.predictions.values() if told.step]
+    used = [prediction.step for prediction in diagnosis.predictions.values() if prediction.step]
     if used and t.eta > 0:
         times = max(used) / t.eta
         text += f"\nSteps taken are about {max(used):.2g}, {times:.0e} times as long: set nothing by these."
     return text
 
 
-def section(console: Console, title: str) -> None:
-    """A heading."""
+def print_heading(console: Console, title: str) -> None:
     console.print()
     console.print(Text(title, style="bold"))
 
 
 def grid(columns: int = 3) -> Any:
-    """A table without lines, indented."""
+    """Return a table without lines."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(max(2, columns) - 1):
         table.add_column(no_wrap=True)

@@ -1,8 +1,8 @@
-"""The first steps of a method on the problem itself, and how many rounds they say it will take.
+"""Trials: the first steps of a method on the problem itself, and the rounds they predict.
 
 The local theory of `prediction` holds near the answer and for agents that differ little. Power iterations and
-Barzilai-Borwein steps may behave differently from the start on, so the doctor takes some steps and looks. A
-run from the same start takes the same steps. What the steps do not settle is not predicted.
+Barzilai-Borwein steps may behave differently from the start on, so some steps are taken and measured. A run
+from the same start takes the same steps. Without a steady rate there is no prediction.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import math
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from destiny.algorithms.blocks.about import About
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import FACTOR, Case, Prediction, predict
 from destiny.geometry.stiefel import random_point
-from destiny.protocols import Array, Problem, Topology
+from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
 from destiny.run import metrics
 from destiny.run.solve import iterate
 from destiny.run.stopping import Diverged
@@ -30,13 +28,13 @@ EVERY = 5  # steps between two measurements
 SECONDS = 20.0  # of processor time, after which a trial ends early: large problems only
 # The next three were chosen on real tables and checked on other runs: benchmarks/predictions.py.
 WINDOWS = (1 / 3, 1 / 2, 2 / 3)  # where the fits of the rate begin, as shares of the trial
-AGREE = 1.5  # the largest over the smallest of the fitted rounds, up to which they are believed
+AGREE = 1.5  # the largest over the smallest of the fitted rounds, up to which they are used
 PROGRESS = 0.4  # of the way to the tolerance, on a log scale, that a trial must have come
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What was measured, ``(k,)`` each: rounds, and the worst of the three measures with its name."""
+    """Measurements of a trial, ``(k,)`` each: rounds, and the worst of the three measures with its name."""
 
     rounds: Array
     worst: Array
@@ -45,30 +43,30 @@ class Trial:
 
     @property
     def per_step(self) -> int:
-        """Rounds of a step, the opening left out."""
+        """Rounds per step, without the opening rounds."""
         return round(float(self.rounds[-1] - self.rounds[0]) / max(1, self.steps))
 
     @property
     def end(self) -> str:
-        """Where it came to, in words."""
+        """The last measurement, in words."""
         return f"after {self.rounds[-1]:.0f} rounds its {self.names[-1]} was {self.worst[-1]:.0e}"
 
     @property
     def diverged(self) -> bool:
-        """Whether no method comes back from where it is."""
+        """Whether the last measure is beyond the limit of divergence."""
         return not self.worst[-1] <= Diverged.limit
 
-    def reached(self, tolerance: float) -> int | None:
-        """Rounds after which it was first below a tolerance."""
+    def rounds_to(self, tolerance: float) -> int | None:
+        """Return the rounds after which it was first below a tolerance; None if it never was."""
         below = np.flatnonzero(self.worst <= tolerance)
         return int(self.rounds[below[0]]) if len(below) else None
 
-    def before(self, tolerance: float) -> int:
-        """Rounds at the measurement before that."""
+    def rounds_before(self, tolerance: float) -> int:
+        """Return the rounds at the measurement before that."""
         return int(self.rounds[max(0, int(np.argmax(self.worst <= tolerance)) - 1)])
 
-    def extrapolated(self, tolerance: float) -> int | None:
-        """Rounds to a tolerance at the rate of its last steps, or None where that is not a steady one."""
+    def extrapolate(self, tolerance: float) -> int | None:
+        """Return the rounds to a tolerance at the rate of the last steps; None if that rate is not steady."""
         logs = np.log(np.maximum(self.worst, 1e-300))
         if len(logs) < 10 or not logs[-1] < PROGRESS * math.log(tolerance):
             return None
@@ -76,7 +74,7 @@ class Trial:
         return math.ceil(totals[1]) if max(totals) <= AGREE * min(totals) < math.inf else None
 
     def _at_rate(self, logs: Array, first: int, target: float) -> float:
-        """Rounds to log(worst) = target at the rate since a measurement."""
+        """Return the rounds to log(worst) = target at the rate since measurement ``first``."""
         slope = float(np.polyfit(self.rounds[first:], logs[first:], 1)[0])
         return float(self.rounds[-1]) + (target - float(logs[-1])) / slope if slope < 0 else math.inf
 
@@ -85,60 +83,65 @@ class Trial:
 class Trials:
     """Predictions by trial for one problem, network and start ``(d, n, p)``; each trial is run once."""
 
-    problem: Problem
-    network: Topology
+    problem: ProblemBase
+    network: TopologyBase
     start: Array
     case: Case
-    known: dict[tuple[str, int, bool], tuple[Topology, Trial]] = field(default_factory=dict)
+    cache: dict[tuple[str, int, bool], tuple[Topology, Trial]] = field(default_factory=dict)
 
     def predict(
-        self, method: Any, network: Topology | None = None, tolerance: float | None = None
+        self, method: AlgorithmBase, network: Topology | None = None, tolerance: float | None = None
     ) -> Prediction:
-        """Rounds to the tolerance as measured, or at the measured rate; otherwise that it cannot tell."""
+        """Return the rounds to the tolerance as measured, or at the measured rate if that is steady."""
         case = self.case
         if tolerance is not None:
             case = replace(case, tolerance=tolerance)
         if network is not None:
             case = replace(case, mixing=Mixing.of(network))
         theory = predict(method, case)
-        if case.tolerance <= 0 or case.landscape.smallest <= 0 or not _exact(method):
+        if case.tolerance <= 0 or case.landscape.smallest <= 0 or not method.exact:
             return theory
-        found = judged(self.run(method, network), theory, case.tolerance)
-        if found.rounds is None or theory.rounds is not None:
-            return found
+        prediction = prediction_from_trial(self.run(method, network), theory, case.tolerance)
+        if prediction.rounds is None or theory.rounds is not None:
+            return prediction
         # Without a theory one start is not enough: power iterations converge from some starts only.
         other = self.run(method, network, again=True)
-        there = judged(other, theory, case.tolerance).rounds
-        if there is not None and found.rounds / FACTOR <= there <= FACTOR * found.rounds:
-            return found
-        why = f"cannot tell: {found.rounds} rounds from the start given, but from another one {other.end}"
+        there = prediction_from_trial(other, theory, case.tolerance).rounds
+        if there is not None and prediction.rounds / FACTOR <= there <= FACTOR * prediction.rounds:
+            return prediction
+        why = (
+            f"cannot tell: {prediction.rounds} rounds from the start given, but from another one {other.end}"
+        )
         return Prediction.none(why, "doubtful")
 
-    def least(self, method: Any) -> int:
-        """Rounds that a method certainly takes: those of its trial."""
+    def least(self, method: AlgorithmBase) -> int:
+        """Return a lower bound on the rounds of a method: those of its trial."""
         return int(self.run(method).rounds[-1])
 
-    def run(self, method: Any, network: Topology | None = None, again: bool = False) -> Trial:
-        """The trial of a method; ``again`` from another start."""
+    def run(self, method: AlgorithmBase, network: Topology | None = None, again: bool = False) -> Trial:
+        """Return the trial of a method, cached; ``again`` starts elsewhere."""
         network = self.network if network is None else network
         key = (repr(method), id(network), again)
-        if key not in self.known:
+        if key not in self.cache:
             _, n, p = self.start.shape
             other = np.broadcast_to(random_point(n, p, OTHER), self.start.shape)
-            self.known[key] = network, self._run(method, network, other if again else self.start)
-        return self.known[key][1]
+            self.cache[key] = network, self._run(method, network, other if again else self.start)
+        return self.cache[key][1]
 
-    def _run(self, method: Any, network: Topology, start: Array) -> Trial:
-        """Some steps, measured on the way; at most until the tolerance is reached."""
+    def _run(self, method: AlgorithmBase, network: Topology, start: Array) -> Trial:
+        """Take up to `STEPS` steps, fewer if the tolerance is reached, and measure every `EVERY` of them."""
         rows: list[tuple[int, float, str]] = []
         clock, reference = time.process_time(), math.nan
+        every = 1 if method.few_steps else EVERY
         moments = iterate(self.problem, network, method, start=start)
         with closing(moments):  # type: ignore[type-var]
             for moment in moments:
                 if moment.step == 0:
-                    reference = metrics.reference(moment.team, start.mean(axis=0))
-                if moment.step % EVERY == 0:
-                    measures = metrics.measure(moment.team, moment.spread, reference)
+                    mean = start.mean(axis=0)
+                    mean = mean if moment.mass is None else moment.mass.polar(mean)
+                    reference = metrics.reference(moment.team, mean, moment.mass)
+                if moment.step % every == 0:
+                    measures = metrics.measure(moment.team, moment.spread, reference, mass=moment.mass)
                     rows.append((moment.round, measures.worst, measures.worst_name))
                     if not self.case.tolerance < measures.worst <= Diverged.limit or moment.step >= STEPS:
                         break
@@ -148,29 +151,23 @@ class Trials:
         return Trial(np.array(rounds, dtype=np.float64), np.array(worst), names, moment.step)
 
 
-def judged(trial: Trial, theory: Prediction, tolerance: float) -> Prediction:
-    """What a trial says of the rounds to a tolerance; ``theory`` adds what limits them and the step size."""
+def prediction_from_trial(trial: Trial, theory: Prediction, tolerance: float) -> Prediction:
+    """Return the rounds to a tolerance by a trial; ``theory`` supplies what limits them and the step size."""
     if trial.rounds[-1] == 0:
         return Prediction.none(f"no prediction: it sends nothing (it took {trial.steps} steps when tried)")
     theory = replace(theory, per_step=trial.per_step)
     a_step = f"{trial.per_step} rounds a step" if trial.per_step > 1 else "one round a step"
-    if (rounds := trial.reached(tolerance)) is not None:
+    if (rounds := trial.rounds_to(tolerance)) is not None:
         why = f"measured: it converged when tried; {a_step}"
-        low = trial.before(tolerance)
+        low = trial.rounds_before(tolerance)
         return replace(theory, rounds=rounds, low=low, high=rounds, why=why, outlook="fine")
     if trial.diverged:
         return Prediction.failure(f"it diverged when tried: {trial.end}")
     if theory.outlook == "hopeless":
         return replace(theory, why=f"{theory.why}; when tried, {trial.end}")
-    if (rounds := trial.extrapolated(tolerance)) is not None:
+    if (rounds := trial.extrapolate(tolerance)) is not None:
         low = max(int(trial.rounds[-1]), math.ceil(rounds / FACTOR))
         why = f"at the rate of its first {trial.steps} steps; {a_step}"
         high = math.ceil(FACTOR * rounds)
         return replace(theory, rounds=rounds, low=low, high=high, why=why, outlook="fine")
     return Prediction.none(f"cannot tell: when tried, {trial.end}", "doubtful")
-
-
-def _exact(method: Any) -> bool:
-    """Whether a method converges to the answer, as far as it says."""
-    about: About | None = getattr(method, "about", None)
-    return about is None or about.exact

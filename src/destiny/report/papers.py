@@ -12,11 +12,11 @@ import numpy as np
 from destiny.errors import SettingsError
 from destiny.experiments.result_folder import replace
 from destiny.report.charts import atoms, network_drawing
-from destiny.report.charts.curves import AXES, MEASURES, Curve, Look, curves, looks
-from destiny.report.charts.series import beside
+from destiny.report.charts.curves import AXES, MEASURES, Curve, LineStyle, curves, line_styles
+from destiny.report.charts.series import mark_positions
 from destiny.report.html import wording
 from destiny.report.sources.folder import attempt
-from destiny.report.sources.results import Figure, Panel
+from destiny.report.sources.results import FigureResults, PanelResults
 from destiny.run.plots import pyplot
 
 FORMATS = ("png", "pdf", "svg")
@@ -31,52 +31,55 @@ FONTS: Any = {
 }  # 42: TrueType, embedded
 
 
-def draw(figures: list[Figure], folder: Path, kind: str) -> list[Path]:
-    """Every figure into a file of its own; the files."""
-    pyplot()  # says what is missing
+def draw(figures: list[FigureResults], folder: Path, kind: str) -> list[Path]:
+    """Write every chart into a file of its own; return the files.
+
+    Raises MissingExtraError without matplotlib, SettingsError if ``folder`` is a file.
+    """
+    pyplot()  # raises if matplotlib is missing
     import matplotlib
 
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"pictures need a folder; found a file: {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    written, known = [], looks(figures)
+    written, styles = [], line_styles(figures)
     with matplotlib.rc_context(FONTS):
         for figure in figures:
             for panel in figure.panels:
                 before = [figure.path.name] * (len(figures) > 1) + [panel.name] * bool(panel.name)
-                for name, sketch in pictures(panel, known).items():
-                    made = attempt(name, figure.remarks, sketch)
-                    if made is not None:
-                        path = folder / f"{'-'.join([*map(plain, before), name])}.{kind}"
-                        replace(path, lambda aside, made=made: made.savefig(aside, dpi=200))  # type: ignore[misc]
+                for name, draw_chart in chart_functions(panel, styles).items():
+                    sheet = attempt(name, figure.remarks, draw_chart)
+                    if sheet is not None:
+                        path = folder / f"{'-'.join([*map(file_name, before), name])}.{kind}"
+                        replace(path, lambda aside, sheet=sheet: sheet.savefig(aside, dpi=200))  # type: ignore[misc]
                         written.append(path)
     return written
 
 
-def pictures(panel: Panel, known: dict[str, Look]) -> dict[str, Callable[[], Any]]:
-    """What to draw of a panel, by name."""
+def chart_functions(panel: PanelResults, styles: dict[str, LineStyle]) -> dict[str, Callable[[], Any]]:
+    """Return the functions that draw the charts of a panel, by name; each returns None if it has no data."""
     return {
-        "convergence": lambda: convergence(curves(panel, known), wording.counts(panel)),
-        "network": lambda: net(panel.first.network),
-        "spectrum": lambda: spectrum(panel.first.extras.get("spectrum"), known),
-        "classes": lambda: classes(panel.first.extras),
-        "atoms": lambda: dictionary(panel),
+        "convergence": lambda: draw_convergence(curves(panel, styles), wording.unit(panel)),
+        "network": lambda: draw_network(panel.first.network),
+        "spectrum": lambda: draw_spectrum(panel.first.extras.get("spectrum"), styles),
+        "classes": lambda: draw_classes(panel.first.extras),
+        "atoms": lambda: draw_atoms(panel),
     }
 
 
-def convergence(found: list[Curve], unit: str) -> Any:
-    """The three measures side by side."""
-    if not found:
+def draw_convergence(lines: list[Curve], unit: str) -> Any:
+    """Return the three measures side by side."""
+    if not lines:
         return None
     sheet = pyplot().Figure(figsize=(7.2, 2.6), layout="constrained")
     axes = sheet.subplots(1, len(MEASURES))
     for axis, (measure, title) in zip(axes, MEASURES.items(), strict=True):
-        for curve in found:
-            colour, x = curve.look.colour, curve.x["round"]
+        for curve in lines:
+            colour, x = curve.style.colour, curve.x["round"]
             axis.plot(
                 x,
                 curve.middle[measure],
-                LINES[curve.look.dash],
+                LINES[curve.style.dash],
                 color=colour,
                 label=curve.label,
                 linewidth=1.3,
@@ -94,45 +97,50 @@ def convergence(found: list[Curve], unit: str) -> Any:
     return sheet
 
 
-def net(facts: dict[str, Any]) -> Any:
-    """The network."""
-    found = network_drawing.places(facts)
-    if found is None:
+def draw_network(network: dict[str, Any]) -> Any:
+    """Return the drawing of a network, darker dots for agents with more neighbours."""
+    layout = network_drawing.layout(network)
+    if layout is None:
         return None
     from matplotlib.collections import LineCollection
 
-    where, links, degrees = found
+    positions, links, degrees = layout
     sheet = pyplot().Figure(figsize=(3.4, 3.6), layout="constrained")
     axis = sheet.add_subplot()
     axis.set_axis_off()
     axis.set_aspect("equal")
     faint = float(np.clip(60 / max(1, len(links)), 0.12, 0.55))
-    axis.add_collection(LineCollection(list(where[links]), colors="0.3", linewidths=0.7, alpha=faint))
-    size = float(np.clip(2500 / len(where), 4, 120))
+    axis.add_collection(LineCollection(list(positions[links]), colors="0.3", linewidths=0.7, alpha=faint))
+    size = float(np.clip(2500 / len(positions), 4, 120))
     axis.scatter(
-        *where.T, c=degrees, cmap="Blues", vmin=-float(degrees.max()), s=size, edgecolors="white", zorder=2
+        *positions.T,
+        c=degrees,
+        cmap="Blues",
+        vmin=-float(degrees.max()),
+        s=size,
+        edgecolors="white",
+        zorder=2,
     )
     axis.invert_yaxis()  # as on the page, where y points down
     axis.margins(0.05)
-    known = network_drawing.facts(facts)
-    axis.set_title(
-        ", ".join(f"{name} {known[name]}" for name in ("agents", "links", "λ") if name in known), fontsize=9
-    )
+    facts = network_drawing.facts(network)
+    title = ", ".join(f"{name} {facts[name]}" for name in ("agents", "links", "λ") if name in facts)
+    axis.set_title(title, fontsize=9)
     return sheet
 
 
-def spectrum(found: dict[str, Any] | None, known: dict[str, Look]) -> Any:
-    """Eigenvalues of the pooled data and those found."""
-    if not found:
+def draw_spectrum(spectrum: dict[str, Any] | None, styles: dict[str, LineStyle]) -> Any:
+    """Return the eigenvalues of the pooled data as a line, those of each method as marks."""
+    if not spectrum:
         return None
     sheet = pyplot().Figure(figsize=(3.6, 3.4), layout="constrained")
     axis = sheet.add_subplot()
-    pooled = found.get("pooled") or []
+    pooled, by_method = spectrum.get("pooled") or [], spectrum.get("found") or {}
     axis.plot(range(1, len(pooled) + 1), pooled, color="0.2", linewidth=1, label="pooled data")
-    for k, (label, values) in enumerate((found.get("found") or {}).items()):
-        look = known.get(label, Look(len(known)))
-        mark, places = MARKS[look.number % len(MARKS)], beside(len(values), k, len(found["found"]))
-        axis.plot(places, values, mark, color=look.colour, markersize=3.5, fillstyle="none", label=label)
+    for k, (label, values) in enumerate(by_method.items()):
+        style = styles.get(label, LineStyle(len(styles)))
+        mark, places = MARKS[style.number % len(MARKS)], mark_positions(len(values), k, len(by_method))
+        axis.plot(places, values, mark, color=style.colour, markersize=3.5, fillstyle="none", label=label)
     axis.set_yscale("log")
     axis.set(xlabel="component", ylabel="eigenvalue")
     sheet.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
@@ -140,8 +148,8 @@ def spectrum(found: dict[str, Any] | None, known: dict[str, Look]) -> Any:
     return sheet
 
 
-def classes(extras: dict[str, Any]) -> Any:
-    """The class map."""
+def draw_classes(extras: dict[str, Any]) -> Any:
+    """Return the samples in the plane, one marker per class."""
     points = extras.get("points")
     if not points:
         return None
@@ -149,13 +157,13 @@ def classes(extras: dict[str, Any]) -> Any:
     axis = sheet.add_subplot()
     x, y, kind = (np.asarray(points[name]) for name in ("x", "y", "class"))
     for k, name in enumerate(extras.get("classes") or sorted(set(points["class"]))):
-        look = Look(k)
+        style = LineStyle(k)
         axis.scatter(
             x[kind == k],
             y[kind == k],
             s=7,
             marker=MARKS[k % len(MARKS)],
-            color=look.colour,
+            color=style.colour,
             alpha=0.7,
             linewidths=0,
             label=str(name),
@@ -166,9 +174,9 @@ def classes(extras: dict[str, Any]) -> Any:
     return sheet
 
 
-def dictionary(panel: Panel) -> Any:
-    """The atoms."""
-    best = atoms.chosen(panel) if panel.first.extras.get("kind") == "sdl" else None
+def draw_atoms(panel: PanelResults) -> Any:
+    """Return the atoms of a dictionary as pictures."""
+    best = atoms.best_run(panel) if panel.first.extras.get("kind") == "sdl" else None
     shape = None if best is None else atoms.picture_shape(best[1].shape[0], panel.first.extras.get("image"))
     if best is None or shape is None:
         return None
@@ -182,11 +190,11 @@ def dictionary(panel: Panel) -> Any:
 
 
 def tidy(axis: Any) -> None:
-    """Less ink."""
+    """Set a light grid and remove the upper and right frame."""
     axis.grid(True, which="major", alpha=0.3, linewidth=0.5)
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def plain(name: str) -> str:
-    """A name for a file."""
+def file_name(name: str) -> str:
+    """Return ``name`` with every character unsafe in file names replaced by an underscore."""
     return re.sub(r"[^\w.=+-]+", "_", name)

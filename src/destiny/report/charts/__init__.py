@@ -1,1 +1,1 @@
-"""What the charts of a report show."""
+"""The data and drawings of a report's charts."""

@@ -1,4 +1,4 @@
-"""The columns of a dictionary as little pictures, side by side in one PNG."""
+"""The columns of a dictionary as small pictures, side by side in one PNG."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.protocols import Array
-from destiny.report.sources.folder import Run, read_solution
-from destiny.report.sources.results import Panel
+from destiny.report.sources.folder import MethodResults, read_solution
+from destiny.report.sources.results import PanelResults
 
 MOST = 64  # pictures; more are too small to see
 GAP = 1  # pixels between them
@@ -21,36 +21,39 @@ Pixels = NDArray[np.uint8]
 
 
 def picture_shape(features: int, image: Any) -> tuple[int, int, int] | None:
-    """(height, width, channels) as the folder says, or a square where the number of features is one."""
+    """Return (height, width, channels): ``image`` if given, a square if ``features`` is one, otherwise None.
+
+    Raises ValueError if ``image`` does not have as many numbers as there are features.
+    """
     if image:
         height, width, *rest = (int(side) for side in image)
-        found = height, width, rest[0] if rest else 1
-        if math.prod(found) != features or found[2] not in (1, 3):
+        shape = height, width, rest[0] if rest else 1
+        if math.prod(shape) != features or shape[2] not in (1, 3):
             raise ValueError(f"pictures of {image} pixels do not have {features} numbers")
-        return found
+        return shape
     side = math.isqrt(features)
     return (side, side, 1) if side * side == features and side >= 4 else None
 
 
-def chosen(panel: Panel) -> tuple[Run, Array] | None:
-    """The answer to show: that of the least objective, among those whose solution is there."""
-    found = [(run, X) for run in panel.first.runs if (X := read_solution(run)) is not None]
+def best_run(panel: PanelResults) -> tuple[MethodResults, Array] | None:
+    """Return the run with the smallest objective and its X; None if no solution can be read."""
+    solutions = [(run, X) for run in panel.first.runs if (X := read_solution(run)) is not None]
 
-    def objective(pair: tuple[Run, Array]) -> float:
+    def objective(pair: tuple[MethodResults, Array]) -> float:
         value = pair[0].entry.get("objective")
         return float(value) if isinstance(value, int | float) else math.inf
 
-    return min(found, key=objective) if found else None
+    return min(solutions, key=objective) if solutions else None
 
 
 def sheet(X: Array, shape: tuple[int, int, int]) -> Pixels:
-    """Columns of X as pictures in rows, ``(height, width, 3)``: grey is zero, each by its largest entry."""
+    """Return the columns of X as pictures in a grid, ``(height, width, 3)``; zero is mid-grey."""
     height, width, channels = shape
     atoms = X.T[:MOST]
-    # By its largest entry with its sign: an atom and its negative are the same one.
+    # Divided by the largest entry with its sign: an atom and its negative are the same one.
     largest = np.take_along_axis(atoms, np.abs(atoms).argmax(axis=1)[:, None], axis=1)
     atoms = atoms / np.where(largest == 0, 1.0, largest)
-    # Planes of colour lie one after the other in a column.
+    # A column holds one colour plane after the other.
     pictures = atoms.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
     columns = min(len(pictures), max(1, round(math.sqrt(2 * len(pictures)))))
     rows = -(-len(pictures) // columns)
@@ -62,7 +65,7 @@ def sheet(X: Array, shape: tuple[int, int, int]) -> Pixels:
 
 
 def png(pixels: Pixels) -> bytes:
-    """A PNG file of RGB pixels."""
+    """Return RGB pixels as the content of a PNG file."""
     height, width, _ = pixels.shape
 
     def chunk(kind: bytes, content: bytes) -> bytes:
@@ -81,5 +84,5 @@ def png(pixels: Pixels) -> bytes:
 
 
 def data_uri(pixels: Pixels) -> str:
-    """The picture inside a page."""
+    """Return the picture as a data URI."""
     return "data:image/png;base64," + base64.b64encode(png(pixels)).decode()

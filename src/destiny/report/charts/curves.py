@@ -1,4 +1,4 @@
-"""Histories as curves: median and spread over the seeds on common rounds, thinned to what an eye can see."""
+"""Histories as curves: median and range over the seeds on common rounds, thinned for drawing."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ import numpy as np
 
 from destiny.experiments.paper.claims import reach
 from destiny.protocols import Array
-from destiny.report.sources.results import Figure, Panel
+from destiny.report.sources.results import FigureResults, PanelResults
 from destiny.run.history import History
-from destiny.run.plots import COLOURS, PANELS
+from destiny.run.plots import COLOURS, NAMES, PANELS
 
 MEASURES = dict(PANELS)
-AXES = {"round": "rounds of communication", "scalars": "numbers sent", "seconds": "seconds"}
+AXES = {**NAMES, "seconds": "seconds"}
 POINTS = 240  # of a curve: about one for each pixel and a half of a small chart
 DASHES = ("solid", "dash", "dashdot", "dot")
 
 
 @dataclass(frozen=True)
-class Look:
-    """Colour (Okabe and Ito's) and dashes; 28 pairs before one comes again."""
+class LineStyle:
+    """Colour (Okabe and Ito's palette) and dashes by number; they repeat after 28."""
 
     number: int
 
     @property
     def name(self) -> str:
-        """The colour's name on the page, where it depends on whether the page is dark."""
+        """CSS variable of the colour, which depends on the colour scheme of the page."""
         return f"c{self.number % len(COLOURS)}"
 
     @property
     def colour(self) -> str:
-        """Hexadecimal."""
+        """The colour in hexadecimal."""
         return COLOURS[self.number % len(COLOURS)]
 
     @property
     def dash(self) -> str:
-        """Plotly's name."""
+        """Plotly's name of the dashes."""
         return DASHES[self.number % len(DASHES)]
 
 
@@ -47,15 +47,15 @@ class Curve:
     Attributes
     ----------
     x : dict of ndarray
-        By axis, equally long.
+        Coordinates by axis, all of the same length.
     middle, low, high : dict of ndarray
-        Median, least and largest over the seeds, by measure; NaN where a log scale has nothing to draw.
+        Median, minimum and maximum over the seeds, by measure; NaN where a log scale cannot show them.
     seeds : int
-        How many seeds are in it.
+        Number of seeds.
     """
 
     label: str
-    look: Look
+    style: LineStyle
     x: dict[str, Array]
     middle: dict[str, Array]
     low: dict[str, Array]
@@ -63,70 +63,83 @@ class Curve:
     seeds: int
 
 
-def looks(figures: list[Figure]) -> dict[str, Look]:
-    """The same look for a label wherever it appears."""
+def is_simulated(figure: FigureResults) -> bool:
+    """Return whether the seconds of a run of this figure are simulated."""
+    return any(
+        "activity" in run.entry for panel in figure.panels for results in panel.seeds for run in results.runs
+    )
+
+
+def axis_titles(simulated: bool) -> dict[str, str]:
+    """Return the titles of the horizontal axes."""
+    return AXES | ({"seconds": "simulated seconds"} if simulated else {})
+
+
+def line_styles(figures: list[FigureResults]) -> dict[str, LineStyle]:
+    """Return one style per label, the same in all figures."""
     labels = dict.fromkeys(label for figure in figures for panel in figure.panels for label in panel.labels)
-    return {label: Look(k) for k, label in enumerate(labels)}
+    return {label: LineStyle(k) for k, label in enumerate(labels)}
 
 
-def histories(panel: Panel, label: str) -> list[History]:
-    """What the seeds have of a method, empty ones aside."""
-    found = (run.history for results in panel.seeds for run in results.runs if run.label == label)
-    return [history for history in found if history is not None and len(history)]
+def histories(panel: PanelResults, label: str) -> list[History]:
+    """Return the non-empty histories of a method, one per seed."""
+    per_seed = (run.history for results in panel.seeds for run in results.runs if run.label == label)
+    return [history for history in per_seed if history is not None and len(history)]
 
 
-def counted(history: History) -> str:
-    """What the rows are counted in: rounds, or steps where nobody sends anything."""
+def count_column(history: History) -> str:
+    """Return "round", or "step" for a run without communication."""
     return "round" if "round" in history.columns and np.any(history["round"] > 0) else "step"
 
 
-def curve(label: str, found: list[History], look: Look) -> Curve:
-    """Seeds brought together by round; one that has ended keeps its last value."""
-    base = counted(found[0])
-    grid = thin(np.unique(np.concatenate([h[base] for h in found])))
-    at = [np.maximum(0, np.searchsorted(h[base], grid, side="right") - 1) for h in found]
+def curve(label: str, seeds: list[History], style: LineStyle) -> Curve:
+    """Return the seeds joined by round; a seed that has ended keeps its last value."""
+    base = count_column(seeds[0])
+    grid = thin(np.unique(np.concatenate([h[base] for h in seeds])))
+    at = [np.maximum(0, np.searchsorted(h[base], grid, side="right") - 1) for h in seeds]
 
     def over(column: str) -> Array:
         values = [
             h[column][k] if column in h.columns else np.full(len(k), np.nan)
-            for h, k in zip(found, at, strict=True)
+            for h, k in zip(seeds, at, strict=True)
         ]
         return np.array(values)
 
     x = {
         "round": grid,
-        "scalars": np.median(over("scalars"), axis=0),
-        "seconds": np.median(over("seconds"), axis=0),
+        **{axis: np.median(over(axis), axis=0) for axis in AXES if axis != "round"},
     }
-    begun = (over("step") > 0).all(axis=0)
+    after_start = (over("step") > 0).all(axis=0)
     middle: dict[str, Array] = {}
     low: dict[str, Array] = {}
     high: dict[str, Array] = {}
     for measure in MEASURES:
-        # A value that is no number is worse than any; a needle at the common start says nothing.
+        # NaN counts as the worst value. At the common start consensus and feasibility are rounding errors.
         values = np.where(np.isnan(over(measure)), np.inf, over(measure))
-        shown = np.ones(len(grid), bool) if measure == "stationarity" else begun
-        for kept, value in (
-            (middle, np.median(values, axis=0)), (low, values.min(axis=0)), (high, values.max(axis=0))
-        ):  # fmt: skip
-            kept[measure] = np.where(shown & (value > 0) & np.isfinite(value), value, np.nan)
-    return Curve(label, look, x, middle, low, high, len(found))
+        visible = np.ones(len(grid), bool) if measure == "stationarity" else after_start
+        for line, value in (
+            (middle, np.median(values, axis=0)),
+            (low, values.min(axis=0)),
+            (high, values.max(axis=0)),
+        ):
+            line[measure] = np.where(visible & (value > 0) & np.isfinite(value), value, np.nan)
+    return Curve(label, style, x, middle, low, high, len(seeds))
 
 
-def curves(panel: Panel, known: dict[str, Look]) -> list[Curve]:
-    """Every method of a panel that has something to draw."""
-    found = {label: histories(panel, label) for label in panel.labels}
-    return [curve(label, some, known[label]) for label, some in found.items() if some]
+def curves(panel: PanelResults, styles: dict[str, LineStyle]) -> list[Curve]:
+    """Return the curves of all methods of a panel that have a history."""
+    by_label = {label: histories(panel, label) for label in panel.labels}
+    return [curve(label, seeds, styles[label]) for label, seeds in by_label.items() if seeds]
 
 
 def thin(grid: Array) -> Array:
-    """At most `POINTS` of them, the ends among them."""
+    """Return at most `POINTS` points of the grid, including both ends."""
     if len(grid) <= POINTS:
         return grid
     few: Array = grid[np.unique(np.linspace(0, len(grid) - 1, POINTS).round().astype(int))]
     return few
 
 
-def reached(history: History, level: float) -> float:
-    """Rounds until stationarity, consensus and feasibility all stay at most ``level``; inf if never."""
-    return reach([history], list(MEASURES), level, counted(history)).rounds[0]
+def rounds_to_level(history: History, level: float) -> float:
+    """Return the rounds until stationarity, consensus and feasibility all stay at most ``level``, or inf."""
+    return reach([history], list(MEASURES), level, count_column(history)).rounds[0]

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from destiny.errors import is_number
 from destiny.protocols import Array
 from destiny.report.html import wording
 from destiny.report.html.markup import Html, tag
+from destiny.validation import is_number
 
 WIDTH, MARGIN = 320.0, 12.0  # of the drawing, in its own units
 
 
 def facts(network: dict[str, Any]) -> dict[str, str]:
-    """What there is to know, for people."""
-    shown = {
+    """Return the properties of a network as text, by name."""
+    values = {
         "agents": wording.whole(network.get("agents")),
         "links": wording.whole(network.get("link_count", len(network.get("links") or ()))),
         "neighbours": neighbours(network),
@@ -25,20 +25,23 @@ def facts(network: dict[str, Any]) -> dict[str, str]:
         "weights": str(network.get("weights") or wording.NONE),
     }
     if is_number(network.get("rounds_to_1e-6")):
-        shown["rounds to average to 10⁻⁶"] = wording.whole(network["rounds_to_1e-6"])
-    return {name: value for name, value in shown.items() if value != wording.NONE}
+        values["rounds to average to 10⁻⁶"] = wording.whole(network["rounds_to_1e-6"])
+    return {name: value for name, value in values.items() if value != wording.NONE}
 
 
 def neighbours(network: dict[str, Any]) -> str:
-    """From the fewest to the most an agent has."""
+    """Return the range of the agents' numbers of neighbours, as text."""
     least, mean, most = (network.get(f"degree_{which}") for which in ("min", "mean", "max"))
     if least == most or not is_number(mean):
         return wording.whole(least)
     return f"{wording.whole(least)} to {wording.whole(most)}, {mean:.3g} on average"
 
 
-def places(network: dict[str, Any]) -> tuple[Array, Any, Any] | None:
-    """Positions ``(d, 2)``, links ``(E, 2)`` and degrees ``(d,)``; None where there is no drawing."""
+def layout(network: dict[str, Any]) -> tuple[Array, Any, Any] | None:
+    """Return positions ``(d, 2)``, links ``(E, 2)`` and degrees ``(d,)``; None without positions.
+
+    Raises ValueError if positions or links are damaged.
+    """
     if not network.get("positions"):
         return None
     where = np.asarray(network["positions"], dtype=np.float64)
@@ -51,26 +54,26 @@ def places(network: dict[str, Any]) -> tuple[Array, Any, Any] | None:
 
 
 def drawing(network: dict[str, Any]) -> Html | None:
-    """Agents as dots, of stronger colour the more neighbours they have."""
-    found = places(network)
-    if found is None:
+    """Return the network as SVG, darker dots for agents with more neighbours; None without positions."""
+    content = layout(network)
+    if content is None:
         return None
-    where, links, degrees = found
-    span = max(float(np.ptp(where, axis=0).max()), 1e-12)
-    xy = MARGIN + (where - where.min(axis=0)) / span * (WIDTH - 2 * MARGIN)
+    positions, links, degrees = content
+    span = max(float(np.ptp(positions, axis=0).max()), 1e-12)
+    xy = MARGIN + (positions - positions.min(axis=0)) / span * (WIDTH - 2 * MARGIN)
     height = float(xy[:, 1].max()) + MARGIN
     faint = float(np.clip(60 / max(1, len(links)), 0.12, 0.55))
     path = "".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in xy[links])
-    radius = float(np.clip(60 / np.sqrt(len(where)), 2, 9))
+    radius = float(np.clip(60 / np.sqrt(len(positions)), 2, 9))
     most, least = int(degrees.max()), int(degrees.min())
     dots = []
     for agent, ((x, y), degree) in enumerate(zip(xy, degrees, strict=True)):
         shade = 0.3 + 0.7 * (degree - least) / (most - least) if most > least else 1
-        told = tag("title", f"agent {agent}: {degree} neighbours")
+        tooltip = tag("title", f"agent {agent}: {degree} neighbours")
         dots.append(
             tag(
                 "g",
-                told,
+                tooltip,
                 tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:.1f}", style=f"--shade:{shade:.0%}"),
             )
         )
@@ -86,25 +89,23 @@ def drawing(network: dict[str, Any]) -> Html | None:
 
 
 def sentence(network: dict[str, Any]) -> str:
-    """The drawing for who does not see it."""
-    known = facts(network)
-    told = [f"{known[name]} {name}" for name in ("agents", "links") if name in known]
-    told += [f"{name} {known[name]}" for name in ("neighbours", "diameter", "λ") if name in known]
-    return f"{network.get('name') or 'network'}: {', '.join(told)}"
+    """Return a description of the drawing for screen readers."""
+    values = facts(network)
+    parts = [f"{values[name]} {name}" for name in ("agents", "links") if name in values]
+    parts += [f"{name} {values[name]}" for name in ("neighbours", "diameter", "λ") if name in values]
+    return f"{network.get('name') or 'network'}: {', '.join(parts)}"
 
 
-def shown(network: dict[str, Any]) -> Html:
-    """The drawing with its facts below."""
+def figure(network: dict[str, Any]) -> Html:
+    """Return the drawing with the network's properties below."""
     up = (
         " All links that are ever up are drawn; λ and diameter are with all of them up."
         if network.get("changing")
         else ""
     )
     picture = drawing(network) or tag("p", "The network is too large to be drawn.")
-    listed = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts(network).items()]
+    items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts(network).items()]
     differ = network.get("degree_min") != network.get("degree_max")
     colour = " The stronger an agent's colour, the more neighbours it has." if differ else ""
     caption = f"{network.get('name') or 'Network'}.{up}{colour}"
-    return tag(
-        "figure", picture, tag("figcaption", caption), tag("dl", *listed, class_="facts"), class_="net"
-    )
+    return tag("figure", picture, tag("figcaption", caption), tag("dl", *items, class_="facts"), class_="net")

@@ -1,4 +1,4 @@
-"""What the page's script draws, as plain data: curves, a spectrum, a class map."""
+"""The data that the page's script draws: curves, a spectrum, a class map."""
 
 from __future__ import annotations
 
@@ -8,97 +8,106 @@ from typing import Any
 import numpy as np
 
 from destiny.protocols import Array
-from destiny.report.charts.curves import AXES, MEASURES, Curve, Look
+from destiny.report.charts.curves import AXES, MEASURES, Curve, LineStyle
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 
 
 class Charts:
-    """The charts of a page, collected while it is written; a chart knows its place by number."""
+    """The charts of a page, collected while it is written; methods return numbers of placeholders."""
 
     def __init__(self) -> None:
+        self.axes = AXES
         self.x: list[dict[str, list[float | None]]] = []
         self.charts: list[dict[str, Any]] = []
 
-    def curves(self, some: list[Curve], group: str, unit: str) -> dict[str, int]:
-        """A chart for each measure; their numbers. x is kept once for all of them."""
+    def curves(self, curves: list[Curve], group: str, unit: str) -> dict[str, int]:
+        """Add a chart for each measure; return their numbers by measure. x is stored once for all three."""
         first = len(self.x)
-        self.x += [{axis: numbers(values, 6) for axis, values in curve.x.items()} for curve in some]
-        found = {}
+        self.x += [{axis: numbers(values, 6) for axis, values in curve.x.items()} for curve in curves]
+        numbers_by_measure = {}
         for measure, title in MEASURES.items():
-            traces = [trace(curve, measure, first + k) for k, curve in enumerate(some)]
-            found[measure] = self.add(group=group, title=title, traces=traces, log=True, unit=unit)
-        return found
+            traces = [trace(curve, measure, first + k) for k, curve in enumerate(curves)]
+            numbers_by_measure[measure] = self.add(
+                group=group, title=title, traces=traces, log=True, unit=unit
+            )
+        return numbers_by_measure
 
     def spectrum(
-        self, pooled: list[float], found: dict[str, list[float]], known: dict[str, Look], group: str
+        self, pooled: list[float], by_method: dict[str, list[float]], styles: dict[str, LineStyle], group: str
     ) -> int:
-        """Eigenvalues of the pooled data as a line, those each method found as marks on it."""
+        """Add a chart with the eigenvalues of the pooled data as a line, those of each method as marks."""
         traces: list[dict[str, Any]] = []
         if pooled:
-            traces.append({
-                "key": "pooled data", "colour": "ink", "mode": "lines", "dash": "solid",
-                "x": list(range(1, len(pooled) + 1)), "y": numbers(np.array(pooled, float)),
-            })  # fmt: skip
-        for k, (label, values) in enumerate(found.items()):
-            look = known.get(label, Look(len(known)))
-            traces.append({
-                "key": label, "colour": look.name, "mode": "markers", "symbol": f"{mark(look.number)}-open",
-                "size": 7, "x": beside(len(values), k, len(found)), "y": numbers(np.array(values, float)),
-            })  # fmt: skip
+            line = {"key": "pooled data", "colour": "ink", "mode": "lines", "dash": "solid"}
+            traces.append(
+                line | {"x": list(range(1, len(pooled) + 1)), "y": numbers(np.array(pooled, float))}
+            )
+        for k, (label, values) in enumerate(by_method.items()):
+            style = styles.get(label, LineStyle(len(styles)))
+            symbol = f"{mark(style.number)}-open"
+            marks = {"key": label, "colour": style.name, "mode": "markers", "symbol": symbol, "size": 7}
+            x = mark_positions(len(values), k, len(by_method))
+            traces.append(marks | {"x": x, "y": numbers(np.array(values, float))})
         return self.add(
             group=group, title="spectrum", traces=traces, log=True, xtitle="component", ytitle="eigenvalue"
         )
 
     def classes(self, points: dict[str, list[Any]], names: list[str], group: str) -> int:
-        """Samples in the plane, one mark per class."""
+        """Add a chart of samples in the plane, one marker per class; raise ValueError if lengths differ."""
         x, y, kind = (np.asarray(points[name]) for name in ("x", "y", "class"))
         if not x.shape == y.shape == kind.shape:
             raise ValueError("points must have as many x, y and classes")
         traces = []
         for k, name in enumerate(names):
-            mine = kind == k
-            look = Look(k)
-            traces.append({
-                "key": name, "colour": look.name, "mode": "markers", "symbol": mark(k), "small": True,
-                "x": numbers(x[mine]), "y": numbers(y[mine]),
-            })  # fmt: skip
+            members = kind == k
+            marks = {
+                "key": name,
+                "colour": LineStyle(k).name,
+                "mode": "markers",
+                "symbol": mark(k),
+                "small": True,
+            }
+            traces.append(marks | {"x": numbers(x[members]), "y": numbers(y[members])})
         return self.add(group=group, title="class map", traces=traces, log=False, even=True)
 
     def add(self, **chart: Any) -> int:
-        """One more; its number."""
+        """Add a chart and return its number."""
         self.charts.append(chart)
         return len(self.charts) - 1
 
     def text(self) -> str:
-        """JSON that may stand inside a script element, whatever it holds."""
-        content = {"axes": AXES, "x": self.x, "charts": self.charts}
+        """Return all charts as JSON, escaped for a script element."""
+        content = {"axes": self.axes, "x": self.x, "charts": self.charts}
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def beside(size: int, place: int, places: int) -> list[float]:
-    """1, 2, ... with room for several marks at each: equal values are the rule, and would hide each other."""
+def mark_positions(size: int, place: int, places: int) -> list[float]:
+    """Return 1, 2, ..., size, shifted a little by method: equal values would hide each other."""
     aside = 0.12 * (place - (places - 1) / 2)
     return [round(k + aside, 2) for k in range(1, size + 1)]
 
 
 def mark(number: int) -> str:
-    """A marker by number."""
     return SYMBOLS[number % len(SYMBOLS)]
 
 
 def trace(curve: Curve, measure: str, x: int) -> dict[str, Any]:
-    """One curve; with several seeds also how far they lie apart."""
-    found = {
-        "key": curve.label, "colour": curve.look.name, "dash": curve.look.dash, "mode": "lines",
-        "shared": x, "y": numbers(curve.middle[measure]),
-    }  # fmt: skip
+    """Return one curve as data, with its range if there are several seeds."""
+    line = {
+        "key": curve.label,
+        "colour": curve.style.name,
+        "dash": curve.style.dash,
+        "mode": "lines",
+        "shared": x,
+        "y": numbers(curve.middle[measure]),
+    }
     if curve.seeds > 1:
-        found |= {"low": numbers(curve.low[measure]), "high": numbers(curve.high[measure])}
-    return found
+        line |= {"low": numbers(curve.low[measure]), "high": numbers(curve.high[measure])}
+    return line
 
 
 def numbers(values: Array, digits: int = 4) -> list[float | None]:
-    """Rounded for a small file; None where there is nothing to draw."""
+    """Return the values rounded to ``digits`` digits, for a small file; None for those not finite."""
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values]

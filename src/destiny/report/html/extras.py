@@ -1,23 +1,23 @@
-"""What belongs to the kind of problem: the atoms of a dictionary, a map of classes, a spectrum."""
+"""Charts for a kind of problem: the atoms of a dictionary, a class map, a spectrum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from destiny.report.charts import atoms
-from destiny.report.charts.curves import Look
+from destiny.report.charts.curves import LineStyle
 from destiny.report.charts.legend import FULL, OPEN, chart, legend, stroke, symbol
 from destiny.report.charts.series import Charts
 from destiny.report.html import wording
 from destiny.report.html.markup import Html, tag
-from destiny.report.sources.results import Panel
+from destiny.report.sources.results import PanelResults
 
 ATOM = 72  # pixels of the screen across a small picture
 
 
-def dictionary(panel: Panel, *_: object) -> Html | None:
-    """The dictionary as pictures."""
-    best = atoms.chosen(panel)
+def dictionary(panel: PanelResults, *_: object) -> Html | None:
+    """Return the atoms of the best run as pictures; None without a solution."""
+    best = atoms.best_run(panel)
     if best is None:
         return None
     run, X = best
@@ -28,21 +28,23 @@ def dictionary(panel: Panel, *_: object) -> Html | None:
             "p", f"The atoms have {X.shape[0]} numbers each and no known shape of a picture: not drawn."
         )
     count = min(X.shape[1], atoms.MOST)
-    shown = (
+    subject = (
         f"{count} atom{'s' * (count > 1)}"
         if count == X.shape[1]
         else f"The first {count} of {X.shape[1]} atoms"
     )
     guess = "" if image else f", taken for {shape[0]} by {shape[1]} pixels"
-    caption = f"{shown} learned by {run.label}{guess}. Mid-grey is zero; each is scaled to its largest entry."
+    caption = (
+        f"{subject} learned by {run.label}{guess}. Mid-grey is zero; each is scaled to its largest entry."
+    )
     pixels = atoms.sheet(X, shape)
     width = pixels.shape[1] * max(1, round(ATOM / shape[1]))
     picture = tag("img", src=atoms.data_uri(pixels), alt=caption, class_="atoms", width=width)
     return tag("figure", picture, tag("figcaption", caption))
 
 
-def classes(panel: Panel, charts: Charts, group: str, *_: object) -> Html | None:
-    """Samples as the answer sees them."""
+def classes(panel: PanelResults, charts: Charts, group: str, *_: object) -> Html | None:
+    """Return the class map; None without points."""
     extras = panel.first.extras
     points = extras.get("points")
     if not points:
@@ -55,7 +57,7 @@ def classes(panel: Panel, charts: Charts, group: str, *_: object) -> Html | None
         f"{count} samples of {len(names)} classes, projected{by} and seen from where they spread most. "
         "Classes that lie apart can be told apart."
     )
-    swatches = [(name, symbol(Look(k), FULL)) for k, name in enumerate(names)]
+    swatches = [(name, symbol(LineStyle(k), FULL)) for k, name in enumerate(names)]
     return tag(
         "figure",
         legend(group, swatches),
@@ -64,27 +66,27 @@ def classes(panel: Panel, charts: Charts, group: str, *_: object) -> Html | None
     )
 
 
-def spectrum(panel: Panel, charts: Charts, group: str, known: dict[str, Look]) -> Html | None:
-    """Eigenvalues of the pooled data, and those found."""
-    held = panel.first.extras.get("spectrum")
-    if not held:
+def spectrum(panel: PanelResults, charts: Charts, group: str, styles: dict[str, LineStyle]) -> Html | None:
+    """Return the eigenvalues of the pooled data and of each method; None without them."""
+    content = panel.first.extras.get("spectrum")
+    if not content:
         return None
-    pooled, found = held.get("pooled") or [], held.get("found") or {}
-    place = charts.spectrum(pooled, found, known, group)
+    pooled, by_method = content.get("pooled") or [], content.get("found") or {}
+    place = charts.spectrum(pooled, by_method, styles, group)
     swatches = [("pooled data", stroke(None))] if pooled else []
-    swatches += [(label, symbol(known.get(label, Look(len(known))), OPEN)) for label in found]
-    count = max((len(v) for v in found.values()), default=0)
+    swatches += [(label, symbol(styles.get(label, LineStyle(len(styles))), OPEN)) for label in by_method]
+    count = max((len(v) for v in by_method.values()), default=0)
     caption = f"Eigenvalues found, {count} for each method"
     caption += f" ({panel.title})" if panel.title else ""
     if pooled and count:
         worst = {
             label: max(abs(a - b) / pooled[0] for a, b in zip(v, pooled, strict=False))
-            for label, v in found.items()
+            for label, v in by_method.items()
             if v
         }
-        told = ", ".join(f"{label} {wording.scientific(value)}" for label, value in worst.items())
+        errors = ", ".join(f"{label} {wording.scientific(value)}" for label, value in worst.items())
         caption += f", over the {len(pooled)} leading ones of the pooled data. Largest difference, "
-        caption += f"relative to the first eigenvalue: {told}"
+        caption += f"relative to the first eigenvalue: {errors}"
     return tag(
         "figure",
         legend(group, swatches),
@@ -93,14 +95,14 @@ def spectrum(panel: Panel, charts: Charts, group: str, known: dict[str, Look]) -
     )
 
 
-def eigenvalues(panel: Panel) -> str:
-    """The pooled eigenvalues up to rounding errors, empty if there are none."""
+def eigenvalues(panel: PanelResults) -> str:
+    """Return the pooled eigenvalues as text, without rounding errors; empty if there are none."""
     spectrum = panel.first.extras.get("spectrum")
     pooled = spectrum.get("pooled") if isinstance(spectrum, dict) else None
     return " ".join(wording.scientific(value) for value in pooled) if isinstance(pooled, list) else ""
 
 
-KINDS: dict[str, tuple[str, Callable[[Panel, Charts, str, dict[str, Look]], Html | None]]] = {
+KINDS: dict[str, tuple[str, Callable[[PanelResults, Charts, str, dict[str, LineStyle]], Html | None]]] = {
     "sdl": ("Learned atoms", dictionary),
     "olsr": ("Class map", classes),
     "pca": ("Spectrum", spectrum),

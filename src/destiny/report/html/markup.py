@@ -1,4 +1,4 @@
-"""Markup in which every text is escaped unless it is markup already."""
+"""HTML elements; text is escaped unless it is `Html` already."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from collections.abc import Iterable, Sequence
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is markup and is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Html:
-    """An element. ``class_`` is the attribute class, underscores are hyphens, None and False are left out."""
-    told = ""
+    """Return an element.
+
+    ``class_`` is the attribute class, underscores become hyphens; attributes that are None or False are left
+    out.
+    """
+    text = ""
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        told += f" {key}" if value is True else f' {key}="{html.escape(str(value))}"'
+        text += f" {key}" if value is True else f' {key}="{html.escape(str(value))}"'
     if name in ("img", "input", "line", "circle", "path"):
-        return Html(f"<{name}{told}>" if name in ("img", "input") else f"<{name}{told}/>")
-    return Html(f"<{name}{told}>{join(inside)}</{name}>")
+        return Html(f"<{name}{text}>" if name in ("img", "input") else f"<{name}{text}/>")
+    return Html(f"<{name}{text}>{join(inside)}</{name}>")
 
 
 def join(parts: Iterable[object]) -> Html:
-    """Parts one after the other; None is nothing."""
+    """Return the parts joined; None is skipped."""
     return Html("".join(p if isinstance(p, Html) else html.escape(str(p)) for p in parts if p is not None))
 
 
 def table(
     caption: str, head: Sequence[object], rows: Iterable[Sequence[object]], **attributes: object
 ) -> Html:
-    """A table whose first column names the row.
+    """Return a table whose first column names the row.
 
-    Roles are given although a table has them: on a phone the rows are laid out as cards, which takes them
-    away in some browsers. Each cell carries its column's name for the cards.
+    Roles are explicit because on a phone rows are laid out as cards, and some browsers then drop the roles of
+    a table. Each cell carries its column's name for the cards.
     """
     header = tag("tr", *(tag("th", name, scope="col", role="columnheader") for name in head), role="row")
     body = []
@@ -56,5 +60,5 @@ def table(
 
 
 def details(summary: str, *inside: object, **attributes: object) -> Html:
-    """Something that is there on demand."""
+    """Return content that opens on demand."""
     return tag("details", tag("summary", summary), *inside, **attributes)

@@ -1,4 +1,4 @@
-"""One HTML file with style, script, plotly and data in it; nothing is fetched from anywhere."""
+"""The HTML page: style, scripts and data in one file, with nothing to fetch."""
 
 from __future__ import annotations
 
@@ -7,46 +7,59 @@ import hashlib
 from importlib.resources import files
 from string import Template
 
-from destiny.errors import MissingExtraError
-from destiny.report.charts.curves import AXES, looks
+from destiny.report.charts.curves import AXES, LineStyle, axis_titles, is_simulated, line_styles
 from destiny.report.charts.series import Charts
 from destiny.report.html import tables
 from destiny.report.html.markup import Html, join, tag
 from destiny.report.html.sections import Section
-from destiny.report.sources.results import Figure
+from destiny.report.sources.results import FigureResults
 
 
-def render(figures: list[Figure]) -> str:
-    """The file's content."""
-    charts, known = Charts(), looks(figures)
+def render(figures: list[FigureResults]) -> str:
+    """Return the page."""
+    charts = Charts()
+    title, body = body_of(figures, charts, line_styles(figures))
+    scripts = [asset("charts.js"), asset("page.js")]
+    return Template(asset("page.html")).substitute(
+        title=tag("title", f"{title} | DESTINY"),
+        style=asset("page.css"),
+        body=body,
+        data=charts.text(),
+        scripts="\n".join(f"<script>{text}</script>" for text in scripts),
+        hashes=" ".join(map(csp_hash, scripts)),
+    )
+
+
+def body_of(figures: list[FigureResults], charts: Charts, styles: dict[str, LineStyle]) -> tuple[str, Html]:
+    """Return the title and the body of a page; its charts are added to ``charts``."""
+    simulated = any(is_simulated(figure) for figure in figures)
+    charts.axes, switch = axis_titles(simulated), axis_switch(simulated)
     if len(figures) == 1:
         title = figures[0].title
-        inside = [Section(figures[0], known, charts, 1, 0).html(switch())]
+        inside = [Section(figures[0], styles, charts, 1, 0).html(switch)]
     else:
         title = "Figures, reproduced"
-        inside = [contents(figures), switch()]
+        inside = [contents(figures), switch]
         for number, figure in enumerate(figures):
-            section = Section(figure, known, charts, 2, number).html()
+            section = Section(figure, styles, charts, 2, number).html()
             inside.append(
                 tag("section", tag("h2", figure.title), section, id=f"figure-{number}", class_="figure")
             )
-    body = [tag("h1", title), *inside]
-    script = asset("page.js")
-    library = plotly()
-    return Template(asset("page.html")).substitute(
-        title=tag("title", f"{title} | DESTINY"), style=asset("page.css"), body=join(body),
-        data=charts.text(), plotly=library, script=script,
-        hashes=" ".join(digest(text) for text in (library, script)),
-    )  # fmt: skip
+    return title, join([tag("h1", title), *inside])
 
 
-def switch() -> Html:
-    """The one control for what all curves are drawn over."""
-    names = {"round": "rounds", "scalars": "numbers sent", "seconds": "seconds"}
+def axis_switch(simulated: bool = False) -> Html:
+    """Return the control that chooses the horizontal axis of all curves.
+
+    Rounds of synchronous and wakes of asynchronous methods are no common measure: where time is simulated, it
+    is the first choice.
+    """
+    names = {**axis_titles(simulated), "round": "rounds"}
+    first = "seconds" if simulated else "round"
     radios = [
         tag(
             "label",
-            tag("input", type="radio", name="axis", value=axis, checked=axis == "round"),
+            tag("input", type="radio", name="axis", value=axis, checked=axis == first),
             tag("span", names[axis]),
         )
         for axis in AXES
@@ -54,8 +67,8 @@ def switch() -> Html:
     return tag("fieldset", tag("legend", "Curves over"), *radios, class_="switch", id="axis")
 
 
-def contents(figures: list[Figure]) -> Html:
-    """Where to find which figure, and how its claims fare."""
+def contents(figures: list[FigureResults]) -> Html:
+    """Return the list of figures with links and the tally of their claims."""
     lines = [
         tag(
             "li",
@@ -68,19 +81,10 @@ def contents(figures: list[Figure]) -> Html:
 
 
 def asset(name: str) -> str:
-    """A file that comes with the package."""
+    """Return a text file of the package's assets."""
     return (files("destiny.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def plotly() -> str:
-    """plotly.js, whole."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtraError('a report needs plotly: pip install "destiny-stiefel[report]"') from error
-    return str(get_plotlyjs()).replace("\r\n", "\n")
-
-
-def digest(script: str) -> str:
-    """What tells the browser that a script is ours: any other, put in by a file's text, does not run."""
+def csp_hash(script: str) -> str:
+    """Return the hash of a script for the Content-Security-Policy, so that no other script runs."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.report.charts import network_drawing
-from destiny.report.charts.curves import MEASURES, Look, curves
+from destiny.report.charts import activity, network_drawing
+from destiny.report.charts.curves import MEASURES, LineStyle, curves
 from destiny.report.charts.legend import chart, legend, stroke
 from destiny.report.charts.series import Charts
 from destiny.report.html import extras, tables, wording
+from destiny.report.html.columns import columns_section
 from destiny.report.html.markup import Html, join, tag
-from destiny.report.html.provenance import made
+from destiny.report.html.provenance import provenance_section
 from destiny.report.sources.folder import attempt
-from destiny.report.sources.results import Figure, Panel
+from destiny.report.sources.results import FigureResults, PanelResults
 
 
 @dataclass(frozen=True)
@@ -22,63 +23,67 @@ class Section:
     Attributes
     ----------
     level : int
-        Of the heading; those below have the next ones, none is left out.
+        Level of the figure's heading; the headings below it have the next levels.
     """
 
-    figure: Figure
-    known: dict[str, Look]
+    figure: FigureResults
+    styles: dict[str, LineStyle]
     charts: Charts
     level: int
     number: int
 
     def html(self, switch: Html | None = None) -> Html:
-        """The whole section; a switch for the curves stands before them."""
+        """Return the whole section, with ``switch`` before the curves."""
         figure, remarks = self.figure, self.figure.remarks
         claims = attempt("claims.json", remarks, tables.claims, figure)
         parts = [self.introduction(), self.part("Claims", claims), switch]
-        parts += [self.convergence(), self.networks(), self.extras()]
-        parts.append(self.part("How it was made", attempt("about.json", remarks, made, figure)))
+        parts += [self.convergence(), self.activities(), self.networks(), self.extras()]
+        columns = attempt("about.json", remarks, columns_section, figure)
+        parts.append(self.part("Columns", columns))
+        parts.append(self.part("How it was made", attempt("about.json", remarks, provenance_section, figure)))
         return join([*parts, self.remarks()])
 
     def heading(self, text: str, below: int = 1) -> Html:
-        """A heading so many levels below the figure's own."""
+        """Return a heading ``below`` levels below the figure's own."""
         return tag(f"h{self.level + below}", text)
 
     def part(self, title: str, inside: Html | None) -> Html | None:
-        """A part with its heading, or nothing."""
+        """Return content under a heading; None without content."""
         return None if not inside else tag("section", self.heading(title), inside)
 
     def introduction(self) -> Html:
-        """What is shown."""
         facts = self.figure.facts
-        told = [tag("p", str(facts["paper"]), class_="kicker") if facts.get("paper") else None]
-        told += [tag("p", str(facts["about"]), class_="lead") if facts.get("about") else None]
+        lines = [tag("p", str(facts["paper"]), class_="kicker") if facts.get("paper") else None]
+        lines += [tag("p", str(facts["about"]), class_="lead") if facts.get("about") else None]
         small = "Small sizes, to be quick: not the sizes of the paper."
-        return join([*told, tag("p", small) if facts.get("small") else None])
+        return join([*lines, tag("p", small) if facts.get("small") else None])
 
     def convergence(self) -> Html | None:
-        """Curves and tables, panel by panel."""
+        """Return curves and tables, panel by panel."""
         remarks = self.figure.remarks
         panels = [attempt(p.name or "history.csv", remarks, self.panel, p) for p in self.figure.panels]
-        shown = join(panels)
-        return self.part("Convergence", shown)
+        return self.part("Convergence", join(panels))
 
-    def panel(self, panel: Panel) -> Html:
-        """One panel: legend, three charts, tables."""
-        found = curves(panel, self.known)
+    def panel(self, panel: PanelResults) -> Html:
+        """Return one panel: legend, three charts, tables."""
+        lines = curves(panel, self.styles)
         parts: list[Html | None] = []
         if panel.title:
             parts.append(self.heading(panel.title, 2))
-        unit = wording.counts(panel)
-        if found:
+        unit = wording.unit(panel)
+        if lines:
             group = self.group(panel, "curves")
-            places = self.charts.curves(found, group, unit)
-            key = legend(group, [(c.label, stroke(c.look)) for c in found])
+            places = self.charts.curves(lines, group, unit)
+            key = legend(group, [(c.label, stroke(c.style)) for c in lines])
             charts = [
-                tag("div", tag("p", MEASURES[m], class_="chart-title", aria_hidden="true"),
-                    chart(k, wording.measure(panel, MEASURES[m], m)), class_="cell")
+                tag(
+                    "div",
+                    tag("p", MEASURES[m], class_="chart-title", aria_hidden="true"),
+                    chart(k, wording.measure(panel, MEASURES[m], m)),
+                    class_="cell",
+                )
                 for m, k in places.items()
-            ]  # fmt: skip
+            ]
             seeds = len(panel.seeds)
             band = (
                 f" Lines are medians over {seeds} seeds, bands reach from the least to the largest."
@@ -88,55 +93,69 @@ class Section:
             caption = tag("figcaption", wording.convergence(panel) + band)
             parts.append(tag("figure", key, tag("div", *charts, class_="charts"), caption))
         parts.append(tables.methods(panel.first) if len(panel.seeds) == 1 else tables.medians(panel))
-        if found:
-            parts.append(tables.numbers(found, unit))
+        if lines:
+            parts.append(tables.numbers(lines, unit))
         return tag("section", *parts, class_="panel")
 
-    def group(self, panel: Panel, what: str) -> str:
-        """Name of charts that share a legend."""
+    def group(self, panel: PanelResults, what: str) -> str:
+        """Return the name of the charts of a panel that share a legend."""
         return f"{what}-{self.number}-{self.figure.panels.index(panel)}"
 
+    def activities(self) -> Html | None:
+        """Return who worked and who waited in the simulated runs of each panel's first seed."""
+        drawings = [
+            attempt("summary.json", self.figure.remarks, activity.figure, run.label, run.entry["activity"])
+            for panel in self.figure.panels
+            for run in panel.first.runs
+            if isinstance(run.entry.get("activity"), dict)
+        ]
+        return self.part("Who worked and who waited", join(drawings))
+
     def networks(self) -> Html | None:
-        """One drawing for each panel, of its first seed; one for all where they are equal."""
-        found: dict[str, tuple[list[str], Html]] = {}
+        """Return the drawing of each panel's network, of its first seed; equal ones are drawn once."""
+        titles: dict[Html, list[str]] = {}
         for panel in self.figure.panels:
-            facts = panel.first.network
-            made = (
-                attempt("network.json", self.figure.remarks, network_drawing.shown, facts) if facts else None
-            )
-            if made:
-                found.setdefault(made, ([], made))[0].append(panel.title)
-        if not found:
+            network = panel.first.network
+            if not network:
+                continue
+            drawing = attempt("network.json", self.figure.remarks, network_drawing.figure, network)
+            if drawing:
+                titles.setdefault(drawing, []).append(panel.title)
+        if not titles:
             return None
-        several = len(found) > 1
-        shown = [
-            tag("div", self.heading(", ".join(titles), 2) if several else None, made, class_="net-cell")
-            for titles, made in found.values()
+        several = len(titles) > 1
+        cells = [
+            tag("div", self.heading(", ".join(names), 2) if several else None, drawing, class_="net-cell")
+            for drawing, names in titles.items()
         ]
         return self.part(
-            "Networks" if several else "Network", tag("div", *shown, class_="nets" if several else "one-net")
+            "Networks" if several else "Network", tag("div", *cells, class_="nets" if several else "one-net")
         )
 
     def extras(self) -> Html | None:
-        """What belongs to the kind of problem."""
-        alike: dict[str, list[Panel]] = {}  # panels that only differ in their network have one spectrum
+        """Return the charts for the kind of problem: atoms, class map or spectrum."""
+        alike: dict[
+            str, list[PanelResults]
+        ] = {}  # panels that only differ in their network have one spectrum
         for panel in self.figure.panels:
             alike.setdefault(extras.eigenvalues(panel) or panel.name, []).append(panel)
-        found: dict[str, list[Html]] = {}
+        by_title: dict[str, list[Html]] = {}
         for panels in alike.values():
             panel = panels[0]
             title, draw = extras.KINDS.get(str(panel.first.extras.get("kind")), ("", None))
-            given = (panel, self.charts, self.group(panel, "extras"), self.known)
-            inside = attempt("extras.json", self.figure.remarks, draw, *given) if draw else None
+            arguments = (panel, self.charts, self.group(panel, "extras"), self.styles)
+            inside = attempt("extras.json", self.figure.remarks, draw, *arguments) if draw else None
             if inside:
                 names = ", ".join(panel.title for panel in panels)
-                found.setdefault(title, []).append(
+                by_title.setdefault(title, []).append(
                     tag("div", self.heading(names, 2) if len(alike) > 1 else None, inside)
                 )
-        return join(self.part(title, tag("div", *shown, class_="extras")) for title, shown in found.items())
+        return join(
+            self.part(title, tag("div", *charts, class_="extras")) for title, charts in by_title.items()
+        )
 
     def remarks(self) -> Html | None:
-        """What was missing or damaged."""
+        """Return the list of missing or damaged files; None if there are none."""
         if not self.figure.remarks:
             return None
         lines = [tag("li", remark) for remark in dict.fromkeys(self.figure.remarks)]

@@ -10,22 +10,22 @@ import numpy as np
 from destiny.report.charts.curves import AXES, MEASURES, Curve
 from destiny.report.html import wording
 from destiny.report.html.markup import Html, details, join, table, tag
-from destiny.report.sources.folder import Results, Run
-from destiny.report.sources.results import Figure, Panel
+from destiny.report.sources.folder import FolderResults, MethodResults
+from destiny.report.sources.results import FigureResults, PanelResults
 
 ROWS = 8  # of a curve in the table behind it
 HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "not decided")}
 
 
-def methods(results: Results) -> Html:
-    """Every method of one seed, and why it stopped."""
-    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "gradients", "time", *MEASURES]
-    rows = [method(run) for run in results.runs]
+def methods(results: FolderResults) -> Html:
+    """Return a table of all methods of one seed, with the reason each stopped."""
+    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "bytes sent"]
+    head += ["gradients", "time", *MEASURES]
+    rows = [method_row(run) for run in results.runs]
     return table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
 
 
-def method(run: Run) -> list[object]:
-    """A line of `methods`."""
+def method_row(run: MethodResults) -> list[object]:
     entry = run.entry
     kind = entry.get("algorithm") if isinstance(entry.get("algorithm"), str) else ""
     name = [tag("span", run.label)] + (
@@ -33,29 +33,35 @@ def method(run: Run) -> list[object]:
     )
     notes = entry.get("notes") or []
     notes = notes if isinstance(notes, list) else [notes]
-    told = [tag("span", why(entry))] + [tag("span", f"Note: {note}", class_="quiet") for note in notes]
+    reason = [tag("span", why(entry))] + [tag("span", f"Note: {note}", class_="quiet") for note in notes]
     sent = entry.get("scalars", entry.get("sent"))
     return [
-        join(name), join(told), wording.whole(entry.get("steps")), wording.whole(entry.get("rounds")),
-        wording.whole(sent), gradients(entry), wording.seconds(entry.get("seconds")),
+        join(name),
+        join(reason),
+        wording.whole(entry.get("steps")),
+        wording.whole(entry.get("rounds")),
+        wording.whole(sent),
+        wording.whole(entry.get("bytes")),
+        gradients(entry),
+        wording.seconds(entry.get("seconds")),
         *(wording.scientific(entry.get(name)) for name in MEASURES),
-    ]  # fmt: skip
+    ]
 
 
 def gradients(entry: dict[str, Any]) -> str:
-    """Gradients each agent evaluated, those of mini-batches apart; runs of old versions do not say."""
+    """Return the gradients each agent evaluated, mini-batches apart; older versions did not write them."""
     full, batches = wording.whole(entry.get("gradients")), entry.get("minibatches")
     return f"{full} + {wording.whole(batches)} of mini-batches" if batches else full
 
 
 def why(entry: dict[str, Any]) -> str:
-    """The reason for stopping, in the words of the run."""
+    """Return the reason for stopping as the run wrote it."""
     return str(entry.get("reason") or "not known: the run is not in summary.json")
 
 
-def medians(panel: Panel) -> Html:
-    """Every method over the seeds: rounds to some levels, the end, and why."""
-    unit = wording.counts(panel)
+def medians(panel: PanelResults) -> Html:
+    """Return a table of all methods over the seeds: rounds to some levels, rounds and reasons at the end."""
+    unit = wording.unit(panel)
     head = [
         "method",
         *(f"{unit} to {wording.level_name(level)}" for level in wording.LEVELS),
@@ -66,22 +72,20 @@ def medians(panel: Panel) -> Html:
     for label in panel.labels:
         entries = [run.entry for results in panel.seeds for run in results.runs if run.label == label]
         reasons = Counter(why(entry).split(":")[0] for entry in entries)
-        told = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+        why_stopped = "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
         ends = np.array([e[unit] for e in entries if isinstance(e.get(unit), int | float)], dtype=float)
-        levels = [wording.reaching(panel, label, level) for level in wording.LEVELS]
-        rows.append([
-            label, *(wording.spread(needed) if len(needed) else wording.NONE for needed in levels),
-            wording.spread(ends) if len(ends) else wording.NONE, told,
-        ])  # fmt: skip
-    return table(
+        levels = [wording.rounds_per_seed(panel, label, level) for level in wording.LEVELS]
+        cells = [wording.spread(values) if len(values) else wording.NONE for values in (*levels, ends)]
+        rows.append([label, *cells, why_stopped])
+    caption = (
         f"Median over {len(panel.seeds)} seeds (from least to largest) of the {unit} until stationarity, "
-        "consensus and feasibility stay below a level; reasons with how often",
-        head, rows, class_="wide cards",
-    )  # fmt: skip
+        "consensus and feasibility stay below a level; reasons with how often"
+    )
+    return table(caption, head, rows, class_="wide cards")
 
 
-def claims(figure: Figure) -> Html | None:
-    """What was claimed, what was measured, and whether the one fits the other."""
+def claims(figure: FigureResults) -> Html | None:
+    """Return a table of the claims, the verdicts and what was measured; None without claims."""
     if not figure.claims:
         return None
     titles = {panel.name: panel.title for panel in figure.panels}
@@ -89,37 +93,37 @@ def claims(figure: Figure) -> Html | None:
     for claim in figure.claims:
         sign, word = verdict(claim)
         mark = tag("span", sign, aria_hidden="true")
-        told = tag("span", mark, " ", word, class_=f"verdict {word.replace(' ', '-')}")
+        verdict_cell = tag("span", mark, " ", word, class_=f"verdict {word.replace(' ', '-')}")
         measured = str(claim.get("measured", ""))
-        named = [str(titles.get(name, name)) for name in claim.get("panels") or []]
-        if not all(name in measured for name in named):  # which most say themselves
-            measured = f"{', '.join(named)}: {measured}"
+        panels = [str(titles.get(name, name)) for name in claim.get("panels") or []]
+        if not all(name in measured for name in panels):  # which most say themselves
+            measured = f"{', '.join(panels)}: {measured}"
         lines = [tag("span", part, class_="line") for part in measured.split("; ")]
-        rows.append([str(claim.get("claim", "")), told, tag("div", *lines)])
+        rows.append([str(claim.get("claim", "")), verdict_cell, tag("div", *lines)])
     caption = "Claims held against what was measured"
     return table(caption, ["claim", "verdict", "measured"], rows, class_="wide cards claims")
 
 
 def verdict(claim: dict[str, Any]) -> tuple[str, str]:
-    """A sign and words; only true and false decide."""
+    """Return the sign and words for a claim that holds, does not hold, or is not decided."""
     holds = claim.get("holds")
     return HOLDS[holds if isinstance(holds, bool) else None]
 
 
-def tally(figure: Figure) -> str:
-    """How the claims fare, in a few words."""
+def tally(figure: FigureResults) -> str:
+    """Return how many claims hold, do not hold and are not decided; empty without claims."""
     if not figure.claims:
         return ""
     count = Counter(verdict(claim)[1] for claim in figure.claims)
     plural = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
-    told = [
+    parts = [
         f"{count[word]} {word if count[word] == 1 else many}" for word, many in plural.items() if count[word]
     ]
-    return f"Claims: {', '.join(told)}"
+    return f"Claims: {', '.join(parts)}"
 
 
 def settings(tables: dict[str, Any]) -> Html | None:
-    """Tables of settings, one line for each key."""
+    """Return settings as a table, one line for each key; None without settings."""
     rows: list[list[object]] = []
     for name, content in tables.items():
         for part in content if isinstance(content, list) else [content]:
@@ -131,27 +135,27 @@ def settings(tables: dict[str, Any]) -> Html | None:
 
 
 def numbers(curves: list[Curve], unit: str) -> Html:
-    """A few points of every curve, for who would rather read than look."""
-    rows = [point(curve, k) for curve in curves for k in few(len(curve.x["round"]))]
-    head = ["method", unit, AXES["scalars"], AXES["seconds"], *MEASURES]
+    """Return a few points of every curve as a table that opens on demand."""
+    rows = [point_row(curve, k) for curve in curves for k in spaced_indices(len(curve.x["round"]))]
+    head = ["method", unit, *(AXES[axis] for axis in ("scalars", "bytes", "seconds")), *MEASURES]
     return details(
         "The curves as a table", table("Some points of every curve", head, rows, class_="wide cards numbers")
     )
 
 
-def few(size: int) -> list[int]:
-    """A few places among so many, the ends among them."""
+def spaced_indices(size: int) -> list[int]:
+    """Return up to `ROWS` indices below ``size``, including both ends."""
     return [int(k) for k in np.unique(np.linspace(0, size - 1, ROWS).round())]
 
 
-def point(curve: Curve, k: int) -> list[object]:
-    """A line of `numbers`."""
+def point_row(curve: Curve, k: int) -> list[object]:
     x = {axis: values[k] for axis, values in curve.x.items()}
     measures = [wording.scientific(float(curve.middle[measure][k])) for measure in MEASURES]
     return [
         curve.label,
         wording.whole(x["round"]),
         wording.whole(x["scalars"]),
+        wording.whole(x["bytes"]),
         f"{x['seconds']:.3g}",
         *measures,
     ]

@@ -1,4 +1,4 @@
-"""One folder of results as it lies on disk: what can be read, and a sentence for each part that cannot."""
+"""One folder of results: its readable content, and a sentence for each file that is missing or damaged."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from destiny.errors import DestinyError
+from destiny.experiments.result_folder import STATUS
 from destiny.protocols import Array
 from destiny.run.history import History
 from destiny.storage.npz import DAMAGE
@@ -19,16 +20,24 @@ from destiny.storage.npz import DAMAGE
 T = TypeVar("T")
 P = ParamSpec("P")
 NEEDED = ("step", "seconds", "stationarity", "consensus", "feasibility")  # older files may lack the others
-# What comes of a file that is not what it should be, read or used.
-WRONG = (
-    DestinyError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError,
-    RecursionError, csv.Error,
-)  # fmt: skip
+# What reading or using a damaged file may raise.
+BAD_FILE_ERRORS = (
+    DestinyError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    csv.Error,
+)
 
 
 @dataclass(frozen=True)
-class Run:
-    """What one method left: its line of summary.json, its history, where its solution lies."""
+class MethodResults:
+    """The results of one method: its entry in summary.json, its history, the path of its solution."""
 
     label: str
     entry: dict[str, Any]
@@ -37,7 +46,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Results:
+class FolderResults:
     """A folder of results.
 
     Attributes
@@ -47,7 +56,7 @@ class Results:
     """
 
     path: Path
-    runs: list[Run]
+    runs: list[MethodResults]
     network: dict[str, Any]
     about: dict[str, Any]
     extras: dict[str, Any]
@@ -56,77 +65,109 @@ class Results:
 
 
 def holds_results(folder: Path) -> bool:
-    """Whether a folder looks like one that a run has written."""
-    return (folder / "summary.json").is_file() or any(folder.glob("*/history.csv"))
+    """Return whether a folder has a summary or a history of a run, or the state of one that is not over."""
+    files = (folder / "summary.json", folder / STATUS)
+    return any(path.is_file() for path in files) or any(folder.glob("*/history.csv"))
 
 
-def read(folder: Path) -> Results:
-    """Read what is there; nothing that is wrong with a part keeps the others from being read."""
+def read(folder: Path) -> FolderResults:
+    """Return the content of a folder; missing and damaged files become remarks."""
     remarks: list[str] = []
-    runs = [read_run(folder, label, entry, remarks) for label, entry in entries(folder, remarks).items()]
+    live = load(folder / STATUS, dict, remarks) or {}
+    running = attempt(STATUS, remarks, running_methods, folder, live) or []
+    labels = {run.label for run in running}
+    runs = [
+        read_run(folder, label, entry, remarks)
+        for label, entry in entries(folder, remarks, bool(live)).items()
+        if label not in labels
+    ]
     parts = {name: load(folder / f"{name}.json", dict, remarks) for name in ("network", "about", "extras")}
+    if parts["network"] is None and isinstance(live.get("network"), dict):
+        parts["network"] = live["network"]
+    if parts["about"] is None and live:
+        parts["about"] = {"problem": live.get("problem")}
     if parts["network"] is None and not remarks:
         remarks.append(f"{folder.name} has no network.json: the network is not drawn.")
     tables = load(folder / "experiment.json", dict, remarks)
-    found = {name: part or {} for name, part in parts.items()}
-    return Results(folder, runs, **found, tables=tables or {}, remarks=remarks)
+    content = {name: part or {} for name, part in parts.items()}
+    return FolderResults(folder, [*runs, *running], **content, tables=tables or {}, remarks=remarks)
 
 
-def entries(folder: Path, remarks: list[str]) -> dict[str, dict[str, Any]]:
-    """Lines of summary.json by label, and labels it does not know."""
+def running_methods(folder: Path, live: dict[str, Any]) -> list[MethodResults]:
+    """Return the methods of status.json that are not done, as far as they have come."""
+    methods = []
+    for method in live.get("methods", []):
+        label, columns = str(method["label"]), method["history"]
+        if method["state"] == "done" or Path(label).name != label:
+            continue
+        history = None
+        if columns and columns["step"]:
+            history = History(tuple(columns))
+            rows = zip(*columns.values(), strict=True)
+            history.rows = [tuple(np.nan if value is None else float(value) for value in row) for row in rows]
+        done = 0 if history is None else int(history.last["round"])
+        reason = f"running: round {done} of at most {method['rounds']}" if history else "not begun"
+        last = {} if history is None else {k: history.last.get(k) for k in (*NEEDED, "scalars")}
+        entry = {"reason": reason, "steps": last.pop("step", None), "rounds": done, **last}
+        methods.append(MethodResults(label, entry, history, folder / label / "solution.npz"))
+    return methods
+
+
+def entries(folder: Path, remarks: list[str], live: bool = False) -> dict[str, dict[str, Any]]:
+    """Return the entries of summary.json by label, empty ones for histories without an entry."""
     content = load(folder / "summary.json", (list, dict), remarks)
     lines = [content] if isinstance(content, dict) else content or []  # an agent's own folder has one line
-    if content is None and not remarks:
+    if content is None and not remarks and not live:
         remarks.append(f"{folder.name} has no summary.json: why the runs ended is not known.")
-    found: dict[str, dict[str, Any]] = {}
+    by_label: dict[str, dict[str, Any]] = {}
     for line in lines:
         label = line.get("label", line.get("agent")) if isinstance(line, dict) else None
         if not isinstance(label, str) or Path(label).name != label:
             remarks.append(f"summary.json holds a line without a proper label ({str(label)[:40]}): left out.")
         else:
-            found[label] = line
+            by_label[label] = line
     for path in sorted(folder.glob("*/history.csv")):
-        found.setdefault(path.parent.name, {})
-    return found
+        by_label.setdefault(path.parent.name, {})
+    return by_label
 
 
-def read_run(folder: Path, label: str, entry: dict[str, Any], remarks: list[str]) -> Run:
-    """A label's files; an agent's own folder has them at the top."""
+def read_run(folder: Path, label: str, entry: dict[str, Any], remarks: list[str]) -> MethodResults:
+    """Return the results of a label; the folder of a single agent has its files at the top."""
     home = folder if "agent" in entry else folder / label
     history = None
     if (home / "history.csv").is_file():
         history = attempt(f"{label}/history.csv", remarks, read_history, home / "history.csv")
     elif "agent" not in entry:
         remarks.append(f"{label} has no history.csv: its curve is left out.")
-    return Run(label, entry, history, home / "solution.npz")
+    return MethodResults(label, entry, history, home / "solution.npz")
 
 
 def read_history(path: Path) -> History:
-    """A history with the columns a report draws, in rising order."""
+    """Return a history; raise DestinyError if a column that the report draws is missing."""
     history = History.from_csv(path)
-    lacking = [name for name in NEEDED if name not in history.columns]
-    if lacking:
-        raise DestinyError(f"expected a column {lacking[0]!r}")
+    missing = [name for name in NEEDED if name not in history.columns]
+    if missing:
+        raise DestinyError(f"expected a column {missing[0]!r}")
     return history
 
 
-def read_solution(run: Run) -> Array | None:
-    """X ``(n, p)``, if its file is whole and its numbers are."""
+def read_solution(run: MethodResults, name: str = "X") -> Array | None:
+    """Return X ``(n, p)``, or the axes; None if the file is missing or damaged, or they are not finite."""
     try:
         with run.solution.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            X = np.asarray(file["X"], dtype=np.float64)
+            X = np.asarray(file[name], dtype=np.float64)
     except DAMAGE:
         return None
     return X if X.ndim == 2 and np.isfinite(X).all() else None
 
 
 def load(path: Path, kind: type | tuple[type, ...], remarks: list[str]) -> Any:
-    """Content of a JSON file, None if there is no such file or it is damaged."""
+    """Return the content of a JSON file; None if there is no such file or it is damaged."""
     return attempt(path.name, remarks, parse, path, kind) if path.is_file() else None
 
 
 def parse(path: Path, kind: type | tuple[type, ...]) -> Any:
-    """Content of a JSON file of the kind expected."""
+    """Return the content of a JSON file; raise ValueError if it is not of the type ``kind``."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, kind):
         raise ValueError(f"its content is a {type(content).__name__}, expected another kind")
@@ -136,10 +177,10 @@ def parse(path: Path, kind: type | tuple[type, ...]) -> Any:
 def attempt(
     file: str, remarks: list[str], make: Callable[P, T], *args: P.args, **options: P.kwargs
 ) -> T | None:
-    """What ``make`` makes of a file, or None and a remark that it did not hold what it should."""
+    """Return ``make(*args, **options)``; if the file turns out damaged, add a remark and return None."""
     try:
         return make(*args, **options)
-    except WRONG as error:
+    except BAD_FILE_ERRORS as error:
         why = " ".join(str(error).split())[:120]
         remarks.append(f"{file} could not be used and is left out: {why or type(error).__name__}.")
         return None

@@ -1,0 +1,1 @@
+"""A folder of results and running jobs in the browser: `destiny serve`."""
