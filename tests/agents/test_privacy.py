@@ -1,0 +1,116 @@
+"""Agents with private data: the bits of one process, the same noise after a restart, refusals."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny import agents
+from destiny.agents.agent import OutboxStore
+from tests.helpers.agent_party import PATIENCE, Party
+
+PROBLEM = """kind = "pca"
+p = 2
+synthetic = { n = 6, m = 900, xi = 0.6 }
+"""
+PRIVACY = "privacy = { epsilon = 5, delta = 1e-3, bound = 0.1 }\n"
+SEEDED = "privacy = { epsilon = 50, delta = 1e-3, bound = 0.1, seed = 3 }\n"
+NETWORK = destiny.networks.ring(3)
+FIXED = "rounds = 90\ntolerance = 0"
+
+
+class Crash(BaseException):
+    """Ends an agent's thread like a lost machine would end its process."""
+
+
+@pytest.mark.parametrize("more", ["", "center = true\n"])
+def test_the_bits_of_a_run_in_one_process(tmp_path, more):
+    party = Party(tmp_path, NETWORK, problem=PROBLEM + SEEDED + more, whole='[network]\nkind = "ring"')
+    outcomes = party.go()
+    party.check(outcomes)
+    for outcome in outcomes:
+        assert any(note.startswith("differentially private: epsilon = 50") for note in outcome.notes)
+        assert any("the noise comes from seed 3" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("more", ["", "center = true\n"])
+def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, more):
+    """It is lost before its first checkpoint and after it: all bits are those of a run without loss."""
+    problem = PROBLEM + PRIVACY.replace("5", "50") + more
+    whole = Party(tmp_path / "whole", NETWORK, problem=problem, stop=FIXED)
+    whole.go()
+    keys = [whole.out(i) / "checkpoints" / "noise.key" for i in range(3)]
+    assert [stat.S_IMODE(key.stat().st_mode) for key in keys] == [0o600] * 3
+    assert len({key.read_text().split()[0] for key in keys}) == 3
+    party = Party(tmp_path / "again", NETWORK, problem=problem, stop=FIXED)
+    for i, key in enumerate(keys):
+        party.out(i).mkdir(mode=0o700)
+        (party.out(i) / "checkpoints").mkdir(mode=0o700)
+        shutil.copy2(key, party.out(i) / "checkpoints")
+    due, lost = OutboxStore.due, [10, 25]
+
+    def lose(self, step, fresh, stop, signal):
+        if self.settings.index == 1 and lost and step == lost[0]:
+            lost.pop(0)
+            raise Crash
+        return due(self, step, fresh, stop, signal)
+
+    monkeypatch.setattr(OutboxStore, "due", lose)
+    others = [party.thread(i) for i in (0, 2)]
+    for _ in range(2):
+        one = party.thread(1)
+        one.join(PATIENCE)
+        assert isinstance(one.error, Crash), one.error
+    for one in (party.thread(1), *others):
+        one.end()
+    for i in range(3):
+        assert (party.out(i) / "checkpoints" / "noise.key").read_text() == keys[i].read_text()
+        before, after = (np.load(p.out(i) / "solution.npz")["own"] for p in (whole, party))
+        assert np.array_equal(before, after)
+
+
+def test_other_data_in_the_same_run_are_refused(tmp_path):
+    """Two answers with one secret would cost the budget twice."""
+    party = Party(tmp_path, NETWORK, problem=PROBLEM + PRIVACY)
+    for i, changes in ((0, {}), (1, {"problem": PROBLEM.replace("900", "901") + PRIVACY})):
+        party.write(i, **changes)
+    folder = party.out(0) / "checkpoints"
+    folder.mkdir(parents=True)
+    party.settings(0).problem.host([0])
+    party.write(0, problem=PROBLEM.replace("900", "901") + PRIVACY)
+    with pytest.raises(destiny.ProblemError, match="would cost their budget again"):
+        party.settings(0).problem.host([0])
+
+
+def test_settings_are_compared_but_no_secret_is(tmp_path):
+    party = Party(tmp_path, NETWORK, problem=PROBLEM + PRIVACY)
+    common = party.settings(0).common
+    found = {name: value for name, value in common.items() if "privacy" in name}
+    assert found == {
+        "problem.privacy.epsilon": 5,
+        "problem.privacy.delta": 1e-3,
+        "problem.privacy.bound": 0.1,
+        "problem.privacy.noise": "alone",
+        "problem.privacy.mean-bound": 0.1,
+        "problem.privacy.mean-share": 0.1,
+        "problem.privacy.seed": None,
+    }
+    party.write(1, problem=PROBLEM + PRIVACY.replace("5", "6"))
+    assert party.settings(1).common != common
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ('secret = "x"', "has no key 'secret' here: agents keep it beside their checkpoints"),
+        ('noise = "together"', '"together" needs private messages'),
+    ],
+)
+def test_files_that_are_refused(tmp_path, more, sentence):
+    party = Party(tmp_path, NETWORK, problem=PROBLEM + PRIVACY.replace(" }", f", {more} }}"))
+    with pytest.raises(destiny.SettingsError, match=sentence):
+        agents.read(party.home(0) / "agent.toml")

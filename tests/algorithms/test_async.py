@@ -1,0 +1,266 @@
+"""The asynchronous method as pure functions of one agent: its recursion, its law, its fixed points."""
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny.algorithms.destiny_async import LIFE, DestinyAsync
+from destiny.errors import ProblemError, SettingsError
+from destiny.protocols import TopologyBase
+from destiny.storage.checkpoint import Saved, flatten, unflatten
+from tests.helpers.async_agents import AsyncAgents, measures
+from tests.helpers.small_problems import KINDS, problem_of, silos_of, small_problem
+
+NETWORK = destiny.networks.erdos_renyi(6, 0.6, seed=3)
+
+
+def equal_bits(a, b):
+    return all(np.array_equal(x, y) for x, y in zip(flatten(a).values(), flatten(b).values(), strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_lockstep_it_is_the_accelerated_recursion(kind):
+    """X+ = W (X + mu (X - X_before) - eta D), D+ = W D + H(X+) - H(X), here with whole matrices."""
+    agents = AsyncAgents(small_problem(kind), NETWORK)
+    W = agents.W
+    mixed = lambda stack: np.einsum("ij,jnp->inp", W, stack)  # noqa: E731
+    stack = lambda name: np.stack([getattr(s, name) for s in agents.states])  # noqa: E731
+    before = X = stack("X")
+    agents.lockstep()
+    D = H = stack("H")
+    for _ in range(60):
+        eta, mu = stack("eta")[:, None, None], stack("mu")[:, None, None]
+        before, X = X, mixed(X + mu * (X - before) - eta * D)
+        agents.lockstep()
+        D, H = mixed(D) + stack("H") - H, stack("H")
+        np.testing.assert_allclose(stack("X"), X, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(stack("D"), D, rtol=0, atol=1e-9 * np.abs(H).max())
+        assert (stack("delay") == 1).all()
+
+
+def test_in_lockstep_it_takes_about_as_many_steps_as_the_synchronous_method():
+    problem = small_problem("pca")
+    agents = AsyncAgents(problem, NETWORK)
+    first = measures(problem, agents.X)[0]
+    synchronous = destiny.solve(problem, NETWORK, destiny.DestinyMomentum(), tolerance=1e-8)
+    for _ in range(2 * synchronous.rounds):
+        agents.lockstep()
+    slope, apart, infeasible = measures(problem, agents.X)
+    assert max(slope / first, apart, infeasible) < 1e-8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_conservation_law_holds_at_every_event(kind):
+    """sum_i w_ii D_i + sum_ij w_ij (T_j - T_j as i knows it) = sum_i H_i: held, and on its way."""
+    agents = AsyncAgents(small_problem(kind), NETWORK)
+    W = agents.W
+    used = {}  # what an agent used at its last wake
+    for i in range(6):
+        agents.wake(i)
+        used[i] = agents.states[i]
+    for i in agents.chaos(np.random.default_rng(0), 400, loss=0.3, rollback=0.02):
+        used[i] = agents.states[i]
+        held = sum(W[j, j] * s.D for j, s in used.items())
+        in_flight = sum(
+            W[j, k] * (used[int(k)].total - used[j].inbox.total[at])
+            for j in used
+            for at, k in enumerate(agents.agents[j].neighbours)
+        )
+        H = sum(s.H for s in used.values())
+        size = max(np.abs(s.total).max() for s in used.values()) + np.abs(H).max()
+        np.testing.assert_allclose(held + in_flight, H, rtol=0, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"loss": 0.3, "double": 0.0, "late": 0.0},
+        {"loss": 0.0, "double": 0.5, "late": 0.0},
+        {"loss": 0.0, "double": 0.0, "late": 0.8},
+        {"speeds": [20, 20, 20, 20, 20, 1]},
+    ],
+    ids=["lost", "doubled", "late and out of order", "one is slow"],
+)
+def test_trouble_with_messages_does_not_move_the_limit(trouble):
+    silos = [0.7 ** np.arange(12)[:, None] * silo for silo in silos_of("pca", 6)]
+    problem = problem_of("pca", silos)
+    agents = AsyncAgents(problem, NETWORK)
+    run_to_tolerance(problem, agents, agents.chaos(np.random.default_rng(1), 9000, **trouble))
+    pooled = np.linalg.svd(np.hstack(silos))[0][:, :3]
+    assert destiny.stiefel.subspace_distance(agents.X.mean(axis=0), pooled) < 1e-7
+
+
+def run_to_tolerance(problem, agents, events):
+    """Let events happen until the three measures of the paper are below 1e-8."""
+    first = measures(problem, agents.X)[0]
+    for count, _ in enumerate(events):
+        if count % 300 == 0:
+            slope, apart, infeasible = measures(problem, agents.X)
+            if max(slope / first, apart, infeasible) < 1e-8:
+                return
+    raise AssertionError(f"{slope / first:.1e} {apart:.1e} {infeasible:.1e} after {count + 1} events")
+
+
+def test_rollbacks_do_not_move_the_limit():
+    problem = small_problem("pca")
+    agents = AsyncAgents(problem, NETWORK)
+    beginning, rng = agents.states[0], np.random.default_rng(2)
+    for _ in agents.chaos(rng, 1000, rollback=0.01):  # to checkpoints 50 wakes old, on average
+        pass
+    assert max(agents.lives) > 1
+    agents.restart(0, beginning)  # and one has lost even its checkpoint
+    run_to_tolerance(problem, agents, agents.chaos(rng, 9000))
+
+
+def test_at_the_answer_nothing_moves_whatever_arrives():
+    problem = small_problem("pca")
+    agents = AsyncAgents(problem, NETWORK)
+    for _ in range(400):
+        agents.lockstep()
+    kept = list(agents.states)
+    X = agents.X
+    agents.restart(0, kept[0])
+    for _ in agents.chaos(np.random.default_rng(3), 300, rollback=0.02):
+        np.testing.assert_allclose(agents.X, X, rtol=0, atol=1e-10)
+
+
+def test_a_message_is_used_once_and_an_older_one_never():
+    problem = small_problem("pca")
+    agents = AsyncAgents(problem, NETWORK)
+    agents.lockstep()
+    i = int(agents.agents[0].neighbours[0])
+    old, new = agents.wake(i), agents.wake(i)
+    state, agent, wake = agents.states[0], agents.agents[0], agents.algorithm.wake
+    expected, _ = wake(state, [new], agent)
+    for inbox in ([old, new], [new, old], [new, new, old, new]):
+        assert equal_bits(wake(state, inbox, agent)[0], expected)
+    later, _ = wake(expected, [old, new], agent)
+    assert equal_bits(later, wake(expected, [], agent)[0])
+
+
+def test_a_life_after_a_restart_counts_as_newer():
+    agents = AsyncAgents(small_problem("pca"), NETWORK)
+    agents.lockstep()
+    kept = agents.states[1]
+    for _ in range(5):
+        last = agents.wake(1)
+    agents.restart(1, kept)
+    first = agents.wake(1)
+    assert last.stamp == 6
+    assert first.stamp == LIFE + 1
+    assert np.array_equal(first.total, kept.total + agents.states[1].D)
+
+
+def test_replay_of_a_log_gives_the_same_bits():
+    """From what each wake had heard (stamps alone: no times, no common order) the run is made again."""
+    problem = small_problem("olsr")
+    agents, again = AsyncAgents(problem, NETWORK), AsyncAgents(problem, NETWORK)
+    logs = [[] for _ in agents.agents]
+    for i in agents.chaos(np.random.default_rng(4), 500, loss=0.2):
+        logs[i].append(agents.states[i].inbox.stamp)
+    neighbours = [agent.neighbours for agent in agents.agents]
+    sent, done = {}, [0] * 6
+    while any(done[i] < len(log) for i, log in enumerate(logs)):
+        before = list(done)
+        for i, log in enumerate(logs):
+            while done[i] < len(log):
+                names = [(int(j), float(s)) for j, s in zip(neighbours[i], log[done[i]], strict=True) if s]
+                if not all(name in sent for name in names):
+                    break
+                again.inboxes[i] = [sent[name] for name in names]
+                message = again.wake(i)
+                sent[i, float(message.stamp)] = message
+                done[i] += 1
+        assert done != before
+    for state, other in zip(agents.states, again.states, strict=True):
+        assert equal_bits(state, other)
+
+
+def test_states_and_messages_are_plain_arrays_of_fixed_shapes():
+    agents = AsyncAgents(small_problem("sdl"), NETWORK)
+    first = [flatten(s) for s in agents.states]
+    for _ in range(25):  # beyond a new look at the curvature
+        agents.lockstep()
+    messages = [flatten(agents.wake(i)) for i in range(6)]
+    shapes = {name: array.shape for name, array in messages[0].items()}
+    for message in messages:
+        assert {name: array.shape for name, array in message.items()} == shapes
+    for start, state in zip(first, agents.states, strict=True):
+        arrays = flatten(state)
+        assert {k: v.shape for k, v in start.items()} == {k: v.shape for k, v in arrays.items()}
+        assert all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in arrays.values())
+        assert all(np.isfinite(a).all() for a in arrays.values())
+        restored = unflatten(state, Saved(arrays, {}, {}))
+        assert equal_bits(restored, state)
+
+
+def test_wake_changes_neither_state_nor_messages():
+    agents = AsyncAgents(small_problem("pca"), NETWORK)
+    for _ in range(3):
+        agents.lockstep()
+    state, inbox = agents.states[0], list(agents.inboxes[0])
+    copies = [{k: v.copy() for k, v in flatten(x).items()} for x in (state, *inbox)]
+    agents.wake(0)
+    for x, kept in zip((state, *inbox), copies, strict=True):
+        assert all(np.array_equal(v, kept[k]) for k, v in flatten(x).items())
+
+
+def test_data_in_other_units_give_the_same_iterates():
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((8, 12)) for _ in range(6)]
+    runs = [
+        AsyncAgents(destiny.problems.PCA([scale * a for a in parts], 2), NETWORK) for scale in (1.0, 1024.0)
+    ]
+    for _ in range(40):
+        for agents in runs:
+            agents.lockstep()
+    np.testing.assert_allclose(runs[0].X, runs[1].X, rtol=0, atol=1e-9)
+
+
+def test_one_agent_alone():
+    data = np.random.default_rng(0).standard_normal((6, 40))
+    problem = destiny.problems.PCA([data], 2)
+    agents = AsyncAgents(problem, destiny.networks.complete(1), DestinyAsync(lambda_=0))
+    for _ in range(600):
+        agents.wake(0)
+    assert agents.algorithm.residual(agents.states[0]) < 1e-8
+    best = np.linalg.svd(data)[0][:, :2]
+    assert destiny.stiefel.subspace_distance(agents.X[0], best) < 1e-7
+
+
+def test_the_residual_waits_until_every_neighbour_was_heard_and_then_goes_to_zero():
+    agents = AsyncAgents(small_problem("pca"), NETWORK)
+    for _ in range(50):
+        agents.wake(0)
+    assert agents.algorithm.residual(agents.states[0]) == np.inf
+    for _ in range(600):
+        agents.lockstep()
+    assert max(map(agents.algorithm.residual, agents.states)) < 1e-8
+
+
+def test_settings_are_checked():
+    for settings in ({"beta": -1}, {"beta": "big"}, {"direction": "oja"}, {"lambda_": 1.0}, {"lambda_": "x"}):
+        with pytest.raises(SettingsError):
+            DestinyAsync(**settings)
+    with pytest.raises(SettingsError, match="how well the network mixes"):
+        DestinyAsync().on(Silent())
+    assert DestinyAsync(lambda_=0.3).on(Silent()).lambda_ == 0.3
+    assert DestinyAsync().on(NETWORK).lambda_ == NETWORK.lambda_
+
+
+class Silent(TopologyBase):
+    agents = 2
+
+    def at(self, round):
+        raise NotImplementedError
+
+
+def test_an_infinite_gradient_is_refused():
+    agent = replace_gradient(AsyncAgents(small_problem("pca"), NETWORK).agents[0], lambda X: X / 0)
+    with np.errstate(all="ignore"), pytest.raises(ProblemError, match="agent 0"):
+        DestinyAsync(lambda_=0).start(np.eye(12, 3), agent)
+
+
+def replace_gradient(agent, gradient):
+    agent.gradient = gradient
+    return agent

@@ -1,0 +1,68 @@
+"""[world] in experiment files: methods side by side in simulated time, and a report of it."""
+
+import json
+
+import pytest
+
+from destiny.experiments import json_schema
+from tests.helpers.cli_experiments import Outcome, main, toml
+
+TABLES = {
+    "problem": {"kind": "pca", "agents": 5, "p": 2, "synthetic": {"n": 8, "m": 60, "xi": 0.5}},
+    "network": {"kind": "ring"},
+    "world": {"speeds": "straggler", "slowest": 4, "loss": 0.1},
+    "algorithm": [{"kind": "destiny-async"}, {"kind": "destiny-momentum"}],
+    "stop": {"tolerance": 1e-4, "seconds": 2000},
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A file with changed tables; None takes one away."""
+
+    def file(**changes):
+        tables = {name: table for name, table in (TABLES | changes).items() if table is not None}
+        path = tmp_path / "world.toml"
+        path.write_text("".join(f"{name} = {toml(table)}\n" for name, table in tables.items()))
+        return path
+
+    return file
+
+
+def test_methods_side_by_side_and_a_report(write, tmp_path, monkeypatch, capsys):
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    assert main(monkeypatch, "compare", write(), "--out", out) == 0
+    assert "sages" in capsys.readouterr().out
+    free, barrier = json.loads((out / "summary.json").read_text())
+    assert free["converged"]
+    assert barrier["converged"]
+    assert free["seconds"] < barrier["seconds"]
+    assert 0 < free["lost"] < free["messages"]
+    assert len(free["activity"]["working"]) == 5
+    assert not list(out.glob("*/checkpoints"))
+    assert main(monkeypatch, "report", out, "--out", page) == 0
+    text = page.read_text()
+    assert "Who worked and who waited" in text
+    assert "simulated seconds" in text
+
+
+def test_editors_know_the_table_and_the_method():
+    schema = json_schema.schema()
+    assert "speeds" in schema["properties"]["world"]["properties"]
+    assert "destiny-async" in json.dumps(schema["properties"]["algorithm"])
+
+
+def test_what_cannot_be_simulated_is_refused(write, tmp_path, monkeypatch, capsys):
+    def refused(*arguments):
+        code = main(monkeypatch, *arguments)
+        outcome = Outcome(code, *capsys.readouterr())
+        outcome.refused()
+        return outcome.err
+
+    assert "add [world]" in refused("compare", write(world=None))
+    assert "has no rounds" in refused("doctor", write())
+    assert "cannot be resumed" in refused("compare", write(), "--out", tmp_path / "new", "--resume")
+    assert "loss must be" in refused("compare", write(world={"loss": 2.0}))
+    assert "did you mean 'delay'" in refused("compare", write(world={"delays": 1.0}))
+    assert "5 agents" in refused("compare", write(world={"speeds": [1.0, 2.0]}))
+    assert "cannot sum privately" in refused("compare", write(messages={"private": True}))

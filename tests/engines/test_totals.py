@@ -1,0 +1,106 @@
+"""Averages along a spanning tree: exact, the same bits at every agent and on any number of threads."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny.engines import Local
+from destiny.engines.totals import message_size
+from destiny.errors import NetworkError
+from tests.helpers.small_problems import agents_of, small_problem
+
+nets = destiny.networks
+NETWORKS = [
+    nets.ring(5),
+    nets.path(4),
+    nets.star(6),
+    nets.complete(3),
+    nets.erdos_renyi(12, prob=0.3, seed=1),
+]
+
+
+def agents_on(network, private=True, depth=None):
+    agents = agents_of(small_problem("pca", network.agents), network)
+    if private:
+        agents.sum_privately(network.diameter if depth is None else depth)
+    return agents
+
+
+def numbers(agents, *shape, seed=0):
+    return np.random.default_rng(seed).standard_normal((agents, *shape))
+
+
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_everybody_has_the_average_to_rounding(network, scale, private):
+    agents = agents_on(network, private)
+    X, f = scale * numbers(network.agents, 4, 3), scale**-1 * numbers(network.agents)
+    means = agents.exact_mean(X, f)
+    for values, mean in zip((X, f), means, strict=True):
+        assert mean.shape == values.shape
+        assert (mean == mean[:1]).all(), "the same bits at every agent"
+        exact = [sum(map(Fraction, column)) / len(values) for column in values.reshape(len(values), -1).T]
+        errors = [abs(Fraction(m) - e) for m, e in zip(mean[0].ravel(), exact, strict=True)]
+        assert max(errors) < 2.0**-50 * np.abs(values).max()
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_the_same_bits_on_any_number_of_threads(private):
+    network, X = NETWORKS[-1], numbers(12, 30)
+    by_threads = []
+    for threads in (1, 2, 5):
+        team = Local(threads).connect(small_problem("pca", 12), network)
+        means = team.each(lambda part, agents: mean_of(agents, network, part, private), team.split(X))
+        by_threads.append(np.concatenate(means).tobytes())
+        team.close()
+    assert len(set(by_threads)) == 1
+
+
+def mean_of(agents, network, part, private):
+    if private:
+        agents.sum_privately(network.diameter)
+    return agents.exact_mean(part)[0]
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_it_takes_three_diameters_and_every_number_is_counted(private):
+    network = nets.path(4)
+    agents = agents_on(network, private)
+    agents.exact_mean(numbers(4, 20))
+    assert agents.traffic.rounds == 3 * 3
+    up = message_size(20, private)  # with the parent, which nobody needs on the way down
+    flood = 1 + private
+    assert agents.traffic.scalars == 2 * 3 * 3 * (flood + up + (up - 1))  # six directed links, three phases
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_rider_reaches_everybody(private):
+    network = nets.path(4)
+    agents = agents_on(network, private)
+    agents.flood = np.array([3.0, 0.0, 1.0, 2.0])
+    agents.exact_mean(numbers(4, 5))
+    assert (agents.flood == 3.0).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_makes_its_own_array_nan(value):
+    X, Y = numbers(5, 10), numbers(5, 11, seed=1)
+    X[2, 3] = value
+    broken, whole = agents_on(nets.ring(5)).exact_mean(X, Y)
+    assert np.isnan(broken).all()
+    assert np.allclose(whole, Y.mean(axis=0))
+
+
+def test_too_small_a_depth_is_refused():
+    with pytest.raises(NetworkError, match=r"over 6 agents; found [0-5]: .* the 2 rounds given as diameter"):
+        agents_on(nets.path(6), depth=2).exact_mean(numbers(6, 3))
+
+
+def test_one_agent_has_its_own_numbers():
+    agents = agents_on(nets.complete(1), depth=0)
+    X = numbers(1, 3)
+    assert (agents.exact_mean(X)[0] == X).all()
+    assert agents.traffic.rounds == 0

@@ -1,0 +1,204 @@
+"""Pipelines, imputation and cross-validation over `destiny.Silos`, against scikit-learn on pooled rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+
+import destiny
+from destiny.errors import ProblemError, SettingsError
+
+pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
+
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from destiny.estimators import (
+    DecentralizedImputer,
+    DecentralizedPCA,
+    DecentralizedScaler,
+    DecentralizedSparsePCA,
+    OrthogonalRegression,
+    SiloFolds,
+    SparseDictionary,
+)
+
+DATA = load_breast_cancer(as_frame=True)
+FRAME = DATA.data.iloc[:240, :8]
+ROWS, LABELS = FRAME.to_numpy(), DATA.target.to_numpy()[:240]
+GAPS = np.where(np.random.default_rng(0).random(ROWS.shape) < 0.1, np.nan, ROWS)
+CUTS = [70, 130]
+
+
+def silos_of(rows, **options):
+    return destiny.Silos(np.split(np.asarray(rows), CUTS), **options)
+
+
+def pooled(silos):
+    return np.concatenate(list(silos))
+
+
+SILOS = silos_of(ROWS)
+Y = SILOS.per_row(np.split(LABELS, CUTS))
+
+
+def test_a_pipeline_with_gaps_agrees_with_scikit_learn():
+    silos = destiny.Silos(
+        {
+            name: FRAME.where(~np.isnan(GAPS)).iloc[part]
+            for name, part in zip("abc", np.split(np.arange(240), CUTS), strict=True)
+        }
+    )
+    steps = DecentralizedImputer(), DecentralizedScaler(), DecentralizedPCA(n_components=3, random_state=0)
+    ours = make_pipeline(*steps).fit(silos)
+    theirs = make_pipeline(SimpleImputer(), StandardScaler(), PCA(3)).fit(GAPS)
+    codes = ours.transform(silos)
+    assert isinstance(codes, destiny.Silos)
+    assert codes.parties == ("a", "b", "c")
+    assert codes.columns == ("decentralizedpca0", "decentralizedpca1", "decentralizedpca2")
+    np.testing.assert_allclose(pooled(codes), theirs.transform(GAPS), atol=1e-6)
+    np.testing.assert_allclose(steps[0].statistics_, theirs[0].statistics_, rtol=1e-12)
+    assert steps[0].feature_names_in_.tolist() == list(FRAME.columns)
+    back = ours[1:].inverse_transform(codes)
+    assert back.columns == tuple(FRAME.columns)
+    np.testing.assert_allclose(pooled(back), theirs[1:].inverse_transform(theirs.transform(GAPS)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DecentralizedPCA(n_components=2, random_state=0),
+        DecentralizedSparsePCA(n_components=2, alpha=0.01, random_state=0),
+        DecentralizedScaler(random_state=0),
+        SparseDictionary(2, random_state=0, tol=1e-3),
+        OrthogonalRegression(random_state=0),
+    ],
+)
+def test_silos_give_the_bits_of_a_list(estimator):
+    """The same tables as a list are checked by scikit-learn on the way."""
+    scaled = silos_of(StandardScaler().fit_transform(ROWS))
+    found, expected = clone(estimator).fit(scaled, Y), clone(estimator).fit(list(scaled), list(Y))
+    for name in ("components_", "mean_", "scale_", "coef_"):
+        if getattr(expected, name, None) is not None:
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    result = found.transform(scaled)
+    assert isinstance(result, destiny.Silos)
+    np.testing.assert_array_equal(pooled(result), np.concatenate(expected.transform(list(scaled))))
+
+
+def test_predictions_are_values_of_rows():
+    scaled = DecentralizedScaler().fit_transform(SILOS)
+    model = OrthogonalRegression(random_state=0).fit(scaled, Y)
+    predicted = model.predict(scaled)
+    assert [len(part) for part in predicted] == [70, 60, 110]
+    accuracy = accuracy_score(Y, predicted)
+    assert accuracy == model.score(scaled, Y) > 0.9
+    assert accuracy == np.mean(np.asarray(predicted) == LABELS)
+    assert model.decision_function(scaled).shape == (240,)
+    pca = DecentralizedPCA(n_components=2, random_state=0).set_output(transform="pandas")
+    assert isinstance(pca.fit_transform(scaled), destiny.Silos)
+
+
+def test_folds_inside_each_silo():
+    folds = list(SiloFolds(4).split(SILOS, Y))
+    assert len(folds) == SiloFolds(4).get_n_splits() == 4
+    tested = np.sort(np.concatenate([test for _, test in folds]))
+    np.testing.assert_array_equal(tested, np.arange(240))
+    for fit, test in folds:
+        assert np.intersect1d(fit, test).size == 0
+        sizes = np.array(SILOS[test].sizes)
+        assert (np.abs(sizes - np.array(SILOS.sizes) / 4) <= 1).all()
+        for part, its in zip(Y, Y[test], strict=True):  # stratified in each silo
+            assert abs(its.mean() - part.mean()) < 0.1
+
+
+def test_cross_validation_and_search_of_scikit_learn():
+    pipe = make_pipeline(DecentralizedScaler(), OrthogonalRegression(random_state=0, tol=1e-2))
+    splitter = SiloFolds(KFold(2, shuffle=True, random_state=0))
+    scores = cross_val_score(pipe, SILOS, Y, cv=splitter)
+    expected = [
+        clone(pipe).fit(SILOS[fit], Y[fit]).score(SILOS[test], Y[test])
+        for fit, test in splitter.split(SILOS, Y)
+    ]
+    assert scores.tolist() == expected
+    assert cross_val_score(pipe, SILOS, Y, cv=splitter, scoring="accuracy").tolist() == expected
+    predicted = cross_val_predict(pipe, SILOS, Y, cv=SiloFolds(2))
+    assert np.mean(predicted == LABELS) > 0.9
+    grid = {"orthogonalregression__target_scale": [1.5, 3.0]}
+    search = GridSearchCV(pipe, grid, cv=splitter).fit(SILOS, Y)
+    assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(expected))
+    assert [len(part) for part in search.predict(SILOS)] == [70, 60, 110]
+
+
+def test_folds_refuse_what_is_not_silos():
+    with pytest.raises(ProblemError, match=r"the rows of destiny\.Silos; found ndarray"):
+        next(SiloFolds(3).split(ROWS))
+    with pytest.raises(ProblemError, match=r"give silos\.per_row"):
+        next(SiloFolds(3).split(SILOS, LABELS))
+    with pytest.raises(ProblemError, match="takes no groups"):
+        next(SiloFolds(3).split(SILOS, Y, groups=LABELS))
+    with pytest.raises(ProblemError, match=r"silo 1: .*n_splits"):
+        next(SiloFolds(KFold(3)).split(destiny.Silos([ROWS[:9], ROWS[:2]])))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "float32"])
+def test_imputed_means_of_pooled_rows(kind):
+    rows = GAPS.astype(np.float32) if kind == "float32" else GAPS
+    weights = np.random.default_rng(1).integers(0, 3, 240)
+    repeated = np.repeat(rows, weights, axis=0) if kind == "weighted" else rows
+    expected = SimpleImputer().fit(repeated)
+    tables = np.split(rows, CUTS)
+    if kind == "sparse":
+        tables = [sparse.csr_array(np.where(table < 10, 0.0, table)) for table in tables]
+        expected = SimpleImputer().fit(sparse.vstack(tables))
+    found = DecentralizedImputer(random_state=0).fit(
+        tables, sample_weight=np.split(weights, CUTS) if kind == "weighted" else None
+    )
+    np.testing.assert_allclose(
+        found.statistics_, expected.statistics_, rtol=2e-6 if kind == "float32" else 1e-12
+    )
+    for ours, table in zip(found.transform(tables), tables, strict=True):
+        theirs = expected.transform(table)
+        assert ours.dtype == table.dtype
+        if kind == "sparse":
+            ours, theirs = ours.toarray(), theirs.toarray()
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_imputer_refuses_what_is_no_average():
+    with pytest.raises(SettingsError, match="found 'median', which is no average"):
+        DecentralizedImputer(strategy="median").fit(GAPS)
+    with pytest.raises(SettingsError, match='strategy must be "mean" or "constant"; found 7'):
+        DecentralizedImputer(strategy=7).fit(GAPS)
+    with pytest.raises(ProblemError, match="found none in column 1"):
+        DecentralizedImputer().fit(np.column_stack([np.ones(9), np.full(9, np.nan)]))
+    constant = DecentralizedImputer(strategy="constant", fill_value=-1).fit(silos_of(GAPS))
+    np.testing.assert_array_equal(
+        pooled(constant.transform(silos_of(GAPS))), np.where(np.isnan(GAPS), -1, GAPS)
+    )
+    assert constant.n_rounds_ == 0
+    assert not constant.transform(silos_of(GAPS)).gaps
+
+
+def test_refusals_name_the_party():
+    gaps = silos_of(GAPS)
+    with pytest.raises(ProblemError, match=r"needs rows without gaps; .*DecentralizedImputer"):
+        DecentralizedPCA(n_components=2).fit(gaps)
+    pca = DecentralizedPCA(random_state=0).fit(SILOS)
+    with pytest.raises(ProblemError, match="must have the 8 columns of fit; found 7"):
+        pca.transform(silos_of(ROWS[:, :7]))
+    with pytest.raises(ProblemError, match="silo 1: "):
+        OrthogonalRegression().fit(SILOS, [LABELS[:70], LABELS[:9], LABELS[130:]])
+    with pytest.raises(ProblemError, match="needs dense rows; found sparse ones"):
+        SparseDictionary(2).fit(destiny.Silos([sparse.eye_array(4)]))
+    with pytest.raises(ProblemError, match="would pool the rows"):
+        StandardScaler().fit(SILOS)
+    frame = destiny.Silos([FRAME.iloc[:70], FRAME.iloc[70:]])
+    with pytest.raises(ProblemError, match="columns must be in the order of fit"):
+        DecentralizedPCA(random_state=0).fit(frame).transform(destiny.Silos([FRAME[FRAME.columns[::-1]]]))

@@ -1,0 +1,177 @@
+"""The method of a run that names none: what is chosen, why, and that everybody chooses the same."""
+
+import json
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny import networks, problems
+from destiny.errors import SettingsError
+from destiny.experiments import file
+from destiny.run.choice import Cost, choose, numbers_in, predicted_costs
+from tests.helpers.agent_party import Party
+from tests.helpers.small_problems import small_problem
+
+RING = networks.ring(6)
+SMOOTH = {
+    "pca": small_problem("pca"),
+    "olsr": small_problem("olsr"),
+    "sdl": small_problem("sdl"),
+    "sum": small_problem("pca") + 0.5 * small_problem("pca"),
+    "mixed sum": small_problem("pca") + small_problem("sdl"),
+    "centred": problems.centred(small_problem("pca")),
+    "pooled": problems.pooled(small_problem("pca")),
+    "private": problems.pca.private(small_problem("pca"), problems.Privacy(epsilon=1, delta=1e-5, bound=1)),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_problem_tells_its_hessian_if_and_only_if_it_says_so(name):
+    problem = SMOOTH[name]
+    solved = problem.pooled() if name == "centred" else problem
+    agents = destiny.engines.local(1).connect(solved, networks.complete(problem.agents))
+    (hessian,) = agents.each(lambda _, hosted: hosted.hessian(), [None])
+    agents.close()
+    assert (hessian is not None) == problem.quadratic
+
+
+CHOICES = {
+    "moderate n": ((SMOOTH["pca"], RING), "destiny-newton", "about 9 rounds of .* are predicted, against"),
+    "regression": ((SMOOTH["olsr"], RING), "destiny-newton", "rounds"),
+    "one agent": ((small_problem("pca", 1), networks.complete(1)), "destiny-newton", "rounds"),
+    "dictionary": ((SMOOTH["sdl"], RING), "destiny-momentum", "does not tell a constant Hessian"),
+    "changing": (
+        (SMOOTH["pca"], networks.link_loss(RING, 0.2)),
+        "destiny-momentum",
+        "changes from round to round",
+    ),
+    "large n": (
+        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING),
+        "destiny-momentum",
+        "n x n matrices, which n = 1001 makes large",
+    ),
+    "long messages": (
+        (
+            problems.PCA([np.ones((1000, 3))] * 256, 1),
+            networks.hypercube(8),
+            0.0,
+            destiny.Messages(private=True),
+        ),
+        "destiny-momentum",
+        "rounds of 16 kB a link are predicted, against 24 rounds of 5.36 MB a link of destiny-newton",
+    ),
+    "small messages": (
+        (SMOOTH["pca"], RING, 0.0, destiny.Messages(bits=8)),
+        "destiny-momentum",
+        "exact totals, which messages of 8 bits cannot carry",
+    ),
+    "fine tolerance": ((SMOOTH["pca"], RING, 1e-12), "destiny-momentum", "a tolerance of 1e-12"),
+    "regulariser": ((SMOOTH["pca"] + problems.L1(0.1), RING), "destiny-prox", "has a regulariser"),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_choice_and_its_reason(name):
+    arguments, kind, reason = CHOICES[name]
+    choice = choose(*arguments)
+    assert choice.algorithm.kind == kind
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(choice.reason)
+    assert str(choice) == f"{kind} was chosen: {choice.reason}"
+
+
+def test_predictions_are_near_what_runs_take():
+    for network in (networks.erdos_renyi(12, prob=0.4, seed=3), networks.ring(12), networks.complete(5)):
+        d = network.agents
+        problem = problems.pca.synthetic(n=40, m=40 * d, p=4, xi=0.9, agents=d, seed=3)
+        newton, momentum = predicted_costs(problem.shape, network)
+        result = destiny.solve(problem, network)
+        assert result.rounds == newton.rounds
+        sent = result.scalars / (2 * len(network.edges))
+        assert sent == pytest.approx(newton.rounds * newton.numbers, rel=0.01)
+        rival = destiny.solve(problem, network, destiny.DestinyMomentum())
+        assert momentum.rounds / 2 <= rival.rounds <= 3 * momentum.rounds
+        assert momentum.numbers == numbers_in(destiny.DestinyMomentum.about, problem.shape)
+
+
+def test_time_is_rounds_times_delay_and_size():
+    assert Cost(10, 100).time == 10 * (100 + 31_250)
+    assert str(Cost(10, 100)) == "10 rounds of 800 B a link"
+
+
+def test_the_result_says_what_was_chosen_and_one_word_overrides_it():
+    result = destiny.solve(SMOOTH["pca"], RING)
+    assert result.settings["kind"] == "destiny-newton"
+    assert result.choice in str(result)
+    assert result.choice in result._repr_html_()
+    assert result.summary()["choice"] == result.choice
+    other = destiny.solve(SMOOTH["pca"], RING, "destiny-momentum")
+    assert (other.settings["kind"], other.choice) == ("destiny-momentum", None)
+    assert "choice" not in other.summary()
+    moment = next(iter(destiny.iterate(SMOOTH["pca"], RING)))
+    assert type(moment.state).__name__ == "NewtonState"
+
+
+def test_every_step_of_few_is_measured_and_the_bits_do_not_depend_on_it():
+    often, never = (destiny.solve(SMOOTH["pca"], RING, every=k, tolerance=0, rounds=40) for k in (10, 0))
+    assert often.history["step"].tolist() == list(range(often.steps + 1))
+    assert (often.X == never.X).all()
+
+
+def test_a_start_that_is_the_answer_ends_at_once_also_where_agents_decide():
+    problem = small_problem("olsr")
+    answer = destiny.solve(problem, RING, tolerance=1e-11).X
+    again = destiny.solve(problem, RING, start=answer, decentralised=True, rounds=400)
+    assert again.converged
+    assert again.rounds < 60
+
+
+FILE = """
+[problem]
+kind = "pca"
+synthetic = { n = 8, m = 60, xi = 0.7 }
+p = 2
+agents = 6
+[network]
+kind = "ring"
+"""
+
+
+def test_files_without_a_kind(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text(FILE)
+    assert file.read(path).algorithms == {"destiny-newton": None}
+    path.write_text(FILE + "[stop]\ntolerance = 1e-12\n")
+    assert file.read(path).algorithms == {"destiny-momentum": None}
+    path.write_text(FILE + '[[algorithm]]\nlabel = "ours"\n[[algorithm]]\nkind = "destiny"\n')
+    assert file.read(path).algorithms == {"ours": None, "destiny": destiny.Destiny()}
+    path.write_text(FILE + "[[algorithm]]\nbeta = 1.0\n")
+    with pytest.raises(SettingsError, match=r"kind must be one of .*; found None"):
+        file.read(path)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_between_organisations_second_moments_are_sent_in_private_sums_only(tmp_path, private):
+    party = Party(
+        tmp_path,
+        networks.ring(4),
+        algorithm="",
+        messages=f"private = {json.dumps(private)}",
+        whole='[network]\nkind = "ring"',
+    )
+    read = [party.settings(agent) for agent in range(4)]
+    assert {s.algorithm.kind for s in read} == {"destiny-newton" if private else "destiny-momentum"}
+    assert len({json.dumps(s.common, sort_keys=True) for s in read}) == 1
+    assert ("matrices of second moments" in read[0].disclosure) == private
+    assert ("not private" in read[0].choice.reason) != private
+    if private:
+        outcomes = party.go()
+        party.check(outcomes)
+        assert {outcome.choice for outcome in outcomes} == {party.reference.choice}
+
+
+def test_agents_that_know_their_neighbours_only_choose_too(tmp_path):
+    party = Party(tmp_path, networks.ring(4), messages="private = true")
+    party.write(0, algorithm="")
+    assert party.settings(0).algorithm.kind == "destiny-newton"

@@ -1,0 +1,152 @@
+"""Rules, and the agents' own agreement to stop."""
+
+import numpy as np
+import pytest
+
+import destiny
+from destiny import networks
+from destiny.engines.threads import LocalTeam
+from destiny.errors import SettingsError
+from destiny.run import stopping
+from destiny.run.metrics import Measures
+from destiny.run.own_network import as_topology
+from tests.helpers.small_problems import KINDS, small_problem
+
+
+def seen(**changes):
+    values = {"step": 5, "round": 25, "seconds": 1.0, "cost": 1, "measures": Measures(0.0, 1e-9, 1e-9, 1e-9)}
+    return stopping.RunStatus(**(values | changes))
+
+
+def test_tolerance_needs_all_three_measures():
+    rule = stopping.Tolerance(1e-8)
+    assert rule.check(seen()).converged
+    for bad in ({"stationarity": 1e-7}, {"consensus": 1e-7}, {"feasibility": 1e-7}, {"consensus": np.nan}):
+        measures = Measures(
+            **({"objective": 0.0, "stationarity": 0.0, "consensus": 0.0, "feasibility": 0.0} | bad)
+        )
+        assert rule.check(seen(measures=measures)) is None
+    assert rule.check(seen(measures=None)) is None
+    assert stopping.Tolerance(0).check(seen(measures=Measures(0, 0, 0, 0))) is None
+
+
+def test_rounds_are_never_exceeded():
+    assert stopping.Rounds(28).check(seen(cost=3)) is None
+    stop = stopping.Rounds(27).check(seen(cost=3))
+    assert (stop.converged, stop.reason) == (False, "out of rounds: 25 of 27 used")
+
+
+def test_time_and_divergence():
+    assert stopping.Seconds(2.0).check(seen()) is None
+    assert "out of time" in stopping.Seconds(0.5).check(seen()).reason
+    assert stopping.Diverged().check(seen()) is None
+    assert "not finite" in stopping.Diverged().check(seen(measures=Measures(*[np.nan] * 4))).reason
+    assert "1.0e+09" in stopping.Diverged().check(seen(measures=Measures(0, 1.0, 1.0, 1e9))).reason
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda: stopping.Rounds(-1),
+        lambda: stopping.Rounds(1.5),  # type: ignore[arg-type]
+        lambda: stopping.Seconds(0),
+        lambda: stopping.Tolerance(-1),
+    ],
+)
+def test_limits_are_checked(rule):
+    with pytest.raises(destiny.SettingsError, match="must be"):
+        rule()
+
+
+def test_flooding_time_of_fixed_networks_is_the_diameter():
+    for network in (destiny.networks.ring(9), destiny.networks.star(5), destiny.networks.grid(3, 4)):
+        assert stopping.flooding_time(network, 3) == network.diameter
+
+
+def test_flooding_time_of_a_changing_network_by_brute_force():
+    network = destiny.networks.matchings(destiny.networks.ring(7), seed=1)
+    for start in (0, 5, 11):
+        reach, k = np.eye(7), 0
+        while (reach == 0).any():
+            reach = ((network.at(start + k).toarray() != 0) | np.eye(7, dtype=bool)) @ reach
+            k += 1
+        assert stopping.flooding_time(network, start) == k
+
+
+def topologies():
+    nets = destiny.networks
+    return {
+        "ring": nets.ring(9),
+        "star": nets.star(9),
+        "grid": nets.grid(3, 3),
+        "random": nets.erdos_renyi(9, prob=0.4, seed=1),
+        "alone": nets.ring(1),
+        "loss": nets.link_loss(nets.complete(9), 0.6, seed=3),
+        "matchings": nets.matchings(nets.complete(9), seed=5),
+    }
+
+
+@pytest.mark.parametrize("name", ["ring", "star", "grid", "random", "loss", "matchings", "alone"])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
+def test_agents_stop_together_and_never_too_early(name, tolerance, monkeypatch):
+    """Record every residual the agents hold and every decision they take."""
+    network = topologies()[name]
+    problem = small_problem("pca", agents=network.agents)
+    residuals, decisions = {}, []
+    own_flood = LocalTeam.flood.fget
+
+    def spy(team):
+        decisions.append(own_flood(team))
+        return decisions[-1]
+
+    monkeypatch.setattr(LocalTeam, "flood", property(spy))
+    algorithm = destiny.DestinyMomentum()
+    options = {"decentralised": True, "tolerance": tolerance, "rounds": 9000, "every": 0}
+    result = destiny.solve(problem, network, algorithm, **options)
+    assert result.converged, result
+    # Whenever agents decide, all of them hold the very same number: they cannot decide differently.
+    assert all((flood == flood[0]).all() for flood in decisions)
+    assert all((flood > tolerance).all() for flood in decisions[:-1])
+    assert (decisions[-1] <= tolerance).all()
+    # And that number is the largest residual any agent had at the step they speak of.
+    for moment in destiny.iterate(problem, network, algorithm):
+        residuals[moment.step] = algorithm.residual(moment.state)
+        if moment.step == result.steps:
+            break
+    step = int(result.reason.split("at step ")[1].split(",")[0])
+    assert decisions[-1][0] == residuals[step].max() <= tolerance
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_local_residual_bounds_what_an_observer_would_measure(kind):
+    """Not the same numbers, but of one size: agents that stop are done for the observer too."""
+    network = destiny.networks.erdos_renyi(6, prob=0.5, seed=0)
+    result = destiny.solve(small_problem(kind), network, decentralised=True, tolerance=1e-7, rounds=9000)
+    assert result.converged
+    assert result.measures.worst < 1e-5
+
+
+def test_a_method_without_a_residual_is_refused():
+    class Still:
+        kind = "still"
+
+        def init(self, X, agents):
+            return X
+
+        def step(self, state, agents):
+            return state
+
+    with pytest.raises(destiny.SettingsError, match="still has no local residual"):
+        destiny.solve(small_problem("pca"), destiny.networks.ring(6), Still(), decentralised=True)
+
+
+def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
+    class Parted:
+        agents = 4
+        W = networks.from_edges([(0, 1), (2, 3)], 4, connected=False).W
+
+        def at(self, round):
+            return self.W
+
+    with pytest.raises(SettingsError, match="after 10400 rounds some have not heard of each other"):
+        stopping.flooding_time(as_topology(Parted()), 0)
