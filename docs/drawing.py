@@ -1,7 +1,8 @@
-"""What the pictures of the documentation share."""
+"""Colours, sizes and frames of the pictures of the documentation."""
 
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -12,7 +13,7 @@ BLUE, RED, GREEN, PINK, ORANGE, *_ = COLOURS
 
 
 def small(path: Path) -> None:
-    """At most 1100 x 1200 points, each colour one of 128: a fifth of the bytes."""
+    """Reduce a picture to at most 1100 x 1200 points and 128 colours: a fifth of the bytes."""
     picture = Image.open(path).convert("RGB")
     picture.thumbnail((1100, 1200))
     picture.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
@@ -23,8 +24,8 @@ def save(figure: Figure, name: str) -> None:
     figure.savefig(IMAGES / f"{name}.png", dpi=110)
 
 
-def tidy(axes, title: str, x: str, y: str = "") -> None:
-    """What all panels share."""
+def tidy(axes: Axes, title: str, x: str, y: str = "") -> None:
+    """Set titles, grid and frame as in all panels."""
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(x)
     axes.set_ylabel(y)

@@ -1,5 +1,7 @@
 """The pictures of docs/how-it-works.md."""
 
+from typing import Any
+
 import numpy as np
 from drawing import BLUE, GREEN, ORANGE, PINK, RED, save, tidy
 from matplotlib.figure import Figure
@@ -54,11 +56,11 @@ def hospitals() -> tuple[destiny.problems.PCA, destiny.networks.Network]:
 def bias() -> None:
     """Plain averaging stalls at a distance that shrinks with the step; tracking does not stall."""
     problem, net = hospitals()
-    known = destiny.problems.pca.solution(problem)
+    exact = destiny.problems.pca.solution(problem)
     L = float(
-        norm(np.linalg.svd(problem.host(range(8)).gradient(np.stack([known] * 8)))[1][:, :1, None]).max()
+        norm(np.linalg.svd(problem.host(range(8)).gradient(np.stack([exact] * 8)))[1][:, :1, None]).max()
     )
-    runs = {
+    runs: dict[str, tuple[Any, str, str]] = {
         "averaging gradients, long step": (DGD(step_size=Constant(0.3 / L), beta=L), RED, "-"),
         "averaging gradients, a step three times shorter": (
             DGD(step_size=Constant(0.1 / L), beta=L),
@@ -74,7 +76,7 @@ def bias() -> None:
         rounds, error = [], []
         for moment in destiny.iterate(problem, net, method):
             rounds.append(moment.round)
-            error.append(destiny.metrics.distance_to(moment.X, known))
+            error.append(destiny.metrics.distance_to(moment.X, exact))
             if moment.round >= 400:
                 break
         axes.semilogy(rounds, error, label=label, color=colour, linestyle=style, linewidth=1.8)
@@ -144,14 +146,14 @@ def penalty() -> None:
     angles = np.array([0.9, 1.3, 1.9, 2.2])
     starts = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
     slow = destiny.Destiny(step_size=Constant(0.005), beta=30.0, direction="landing")
-    path = []
+    positions = []
     for moment in destiny.iterate(
         destiny.problems.PCA(silos, p=1), destiny.networks.ring(4), slow, start=starts
     ):
-        path.append(moment.X[:, :, 0])
+        positions.append(moment.X[:, :, 0])
         if moment.step >= 400:
             break
-    path = np.array(path)
+    path = np.array(positions)
     for agent in range(4):
         right.plot(*path[:, agent].T, color=COLOURS[agent], linewidth=1.6)
         right.scatter(*path[0, agent], color=COLOURS[agent], s=40, zorder=3)
@@ -163,7 +165,7 @@ def penalty() -> None:
 def feasibility() -> None:
     """How far from orthonormal the agents' copies are, and how far from each other."""
     problem, net = hospitals()
-    history = destiny.solve(problem, net, tolerance=1e-12, rounds=200, every=1).history
+    history = destiny.solve(problem, net, "destiny-momentum", tolerance=1e-12, rounds=200, every=1).history
     figure = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = figure.subplots()
     for column, colour in (("stationarity", GREEN), ("consensus", ORANGE), ("feasibility", PINK)):

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -27,11 +28,11 @@ INTRO = """<!-- Written by docs/gallery.py, which runs the examples. Do not edit
 # Examples
 
 Scripts that run as they are, offline, in seconds; the two demonstrations take a minute or so. They are in the folder
-`examples` of the repository. Most end in asserts that hold the answer against one found another way.
+`examples` of the repository. Most end in asserts that compare the answer with one computed in another way.
 """
 
 
-def told(example: Path) -> tuple[str, str]:
+def title_and_text(example: Path) -> tuple[str, str]:
     """Title, and the whole sentences of the first paragraph: the last one may lead to a formula."""
     doc = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     title, *paragraphs = doc.split("\n\n")
@@ -66,11 +67,11 @@ def organisations(path: Path) -> None:
     demo = importlib.import_module("examples.demo_agents")
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
-    graph = nx.Graph(demo.EDGES)
+    graph: nx.Graph[int] = nx.Graph(demo.EDGES)
     colours = [plots.COLOURS[1 if k == demo.VICTIM else 0] for k in graph]
     labels = {k: demo.NAMES[k] + (", killed and\nstarted again" if k == demo.VICTIM else "") for k in graph}
     place = nx.circular_layout(graph)
-    style = {"edge_color": "0.6", "node_size": 2600, "font_size": 8, "font_color": "white"}
+    style: dict[str, Any] = {"edge_color": "0.6", "node_size": 2600, "font_size": 8, "font_color": "white"}
     nx.draw(graph, place, axis, labels=labels, node_color=colours, **style)
     axis.margins(0.2)
     figure.savefig(path, dpi=150)
@@ -78,8 +79,8 @@ def organisations(path: Path) -> None:
 
 def run(example: Path) -> Callable[[Path], object]:
     """The example itself, which draws its picture."""
-    command = [sys.executable, example, "--picture"]
-    return lambda path: subprocess.run([*command, path], check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, str(example), "--picture"]
+    return lambda path: subprocess.run([*command, str(path)], check=True, stdout=subprocess.DEVNULL)
 
 
 DRAWN_HERE = {"classes": accuracies, "demo_agents": organisations}
@@ -105,7 +106,7 @@ def thumbnail(example: Path) -> None:
 
 def card(example: Path) -> str:
     """One example of the page."""
-    title, text = told(example)
+    title, text = title_and_text(example)
     parts = [
         f"![]({picture(example)})",
         f"**{title}**",
@@ -117,7 +118,7 @@ def card(example: Path) -> str:
 
 def source(example: Path) -> str:
     """The whole script, to be unfolded."""
-    why = "not here, but by tests/test_examples.py" if draws(example) else "it is started by hand"
+    why = "not here, but by tests/project/test_examples.py" if draws(example) else "it is started by hand"
     return (
         f'??? example "examples/{example.name}"\n    <a id="{example.stem}"></a>\n\n'
         f'    ```python title="not run by the tests: {why}"\n    --8<--\n    examples/{example.name}\n    --8<--\n    ```\n'

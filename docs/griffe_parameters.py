@@ -1,7 +1,8 @@
 """An extension of Griffe, which reads the docstrings for the reference: parameters described together.
 
 ``problem, network`` with one description are two parameters; Griffe would give both the type and the default of the
-first. Here each has those of its own, from the signature.
+first. Here each has those of its own, from the signature. Defaults that a signature takes from the dataclass of options
+are shown as numbers.
 """
 
 from collections import Counter
@@ -34,9 +35,20 @@ def visit(part: Object) -> None:
             visit(member)
 
 
+def resolve_defaults(pkg: Module) -> None:
+    """Replace ``SolveOptions.rounds`` and the like, as defaults of parameters, by what they are."""
+    options = pkg["run.options.SolveOptions"]
+    for function in pkg["run.solve"].functions.values():
+        for parameter in function.parameters:
+            source, _, name = str(parameter.default).partition(".")
+            if source == options.name:
+                parameter.default = options[name].value
+
+
 class Parameters(Extension):
     """Called when a package has been read."""
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:
         """Correct the docstrings of the whole package."""
+        resolve_defaults(pkg)
         visit(pkg)

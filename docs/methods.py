@@ -3,19 +3,23 @@
 import csv
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from destiny.algorithms import METHODS
-from destiny.run.driver import settings_of
+from destiny.run.settings import settings_of
 
 HERE = Path(__file__).parent
+PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "sparse": "Sparse answers"}
+PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods
 INTRO = r"""# Methods
 
-*Written by `python docs/methods.py` from what each method says of itself, which the tests hold it to. Do not edit.*
+*Written by `python docs/methods.py` from the descriptions of the methods, which the tests verify. Do not edit.*
 
 Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
 every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
-puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same.
+puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same. Agents of
+`destiny-async` (`destiny.DestinyAsync`) have no rounds and run in simulated time: [Asynchrony](asynchrony.md).
 
 ```python
 import destiny
@@ -31,7 +35,7 @@ methods = {
     "EXTRA, landing": Extra(direction="landing"),
 }
 comparison = destiny.compare(problem, network, methods, rounds=2000)
-print(comparison)  # rounds, scalars, seconds, the three measures, why each stopped; the best are marked
+print(comparison)  # rounds, bytes, seconds, the three measures, why each stopped; the best are marked
 failed = {label for label, result in comparison.results.items() if not result.converged}
 assert failed == {"DeEPCA"}  # one round per step is too few for it here
 ```
@@ -41,7 +45,9 @@ others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basi
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
-STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches).
+STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches). REGULARISED also
+minimise f + r with a [regulariser](sparse.md) r; for such problems THANOS is not exact. GENERALISED also takes the
+[constraint](generalised.md) $X^T M X = I$. STAR needs a [star](star.md).
 """
 FAMILY = r"""## Scheme times direction
 
@@ -65,11 +71,12 @@ rounds count for more on badly connected networks, and takes lambda from the net
 """
 
 
-def line(method: type) -> str:
-    """One row of a table."""
+def line(method: type[Any]) -> str:
+    """Return one row of a table."""
     a = method.about
     rounds = f"`{a.rounds}`" if isinstance(a.rounds, str) else str(a.rounds)
-    sends = "nothing" if a.alone else f"{a.sends} x {rounds}"
+    matrices = f"({a.sends} + n x n)" if a.triangles else str(a.sends)
+    sends = "nothing" if a.alone else f"{matrices} x {rounds}"
     cells = [
         f"`{method.kind}`",
         f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})" + (" †" if a.reconstruction else ""),
@@ -78,19 +85,26 @@ def line(method: type) -> str:
         "eigenvectors" if a.axes else "basis",
         a.needs if not a.alone else "-",
         settings(method),
-        a.source.replace("docs/acceleration.md", "[Acceleration](acceleration.md)"),
+        linked(a.source),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def linked(source: str) -> str:
+    """A source with links to the pages it names."""
+    for page, title in PAGES.items():
+        source = source.replace(f"docs/{page}.md", f"[{title}]({page}.md)")
+    return source
 
 
 def settings(method: type) -> str:
     """Settings and their defaults, as in an experiment file."""
     shown = []
-    found = settings_of(method())
+    settings = settings_of(method())
     for field in dataclasses.fields(method):
         if field.init:
             name = field.name.strip("_").replace("_", "-").replace("step-size", "step")
-            value = found[field.name]
+            value = settings[field.name]
             if isinstance(value, dict):
                 value = value["kind"]
             shown.append(f"`{name}`" + ("" if value is None else f" {value}"))
@@ -112,15 +126,15 @@ def measured() -> str:
         rows = list(csv.DictReader(file))
     probs = list(dict.fromkeys(row["prob"] for row in rows))
     lambdas = {row["prob"]: float(row["lambda"]) for row in rows}
-    found = {(row["kind"], row["prob"]): row for row in rows}
+    by_method = {(row["kind"], row["prob"]): row for row in rows}
     head = "| kind | " + " | ".join(f"prob {p} (lambda {lambdas[p]:.2f})" for p in probs) + " |"
     body = []
     listed = {row["kind"] for row in rows}
-    known = [m.kind for m in METHODS if m.kind in listed]
-    for kind in [*known, *sorted(listed - set(known))]:
+    ordered = [m.kind for m in METHODS if m.kind in listed]
+    for kind in [*ordered, *sorted(listed - set(ordered))]:
         cells = []
         for p in probs:
-            row = found.get((kind, p))
+            row = by_method.get((kind, p))
             if row is None:
                 cells.append("")
                 continue
@@ -143,8 +157,14 @@ def page() -> str:
     pca = [m for m in METHODS if m.about.problem == "pca" and not m.about.alone]
     alone = [m for m in METHODS if m.about.alone]
     stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.stochastic)
+    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.regularised)
+    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.generalised)
+    star = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.star)
     parts = [
-        INTRO.replace("STOCHASTIC", stochastic),
+        INTRO.replace("STOCHASTIC", stochastic)
+        .replace("REGULARISED", regularised)
+        .replace("GENERALISED", generalised)
+        .replace("STAR", star),
         "## For any f\n\n" + table(any_f) + "\n",
         "## For PCA only\n\nUsed on another problem they refuse, naming both.\n\n" + table(pca) + "\n",
         "## For one agent\n\nGround truth, and comparison: `agents = 1`, or `destiny.problems.pooled(problem)`, which "

@@ -10,11 +10,16 @@ import numpy as np
 from drawing import BLUE, GREEN, IMAGES, RED, save, small, tidy
 from explained import averaging, bias, feasibility, penalty, tracking
 from matplotlib.figure import Figure
+from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA
 
 import destiny
 from destiny import report as reports
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
+from destiny.estimators import DecentralizedPCA, DecentralizedScaler, biplot
 from destiny.experiments import result_folder
+
+LOOKS = ((BLUE, "-"), (RED, "-"), (GREEN, "-"), (BLUE, "--"))
 
 
 def demonstration() -> tuple[destiny.problems.PCA, destiny.networks.Network, dict[str, Any]]:
@@ -45,7 +50,7 @@ def report() -> None:
     from playwright.sync_api import sync_playwright
 
     sys.path.append(str(Path(__file__).parents[1]))
-    from tests import chromium
+    from tests.helpers import chromium
 
     problem, net, methods = demonstration()
     with TemporaryDirectory() as folder:
@@ -58,9 +63,39 @@ def report() -> None:
             browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.FLAGS)
             tab = browser.new_page(viewport={"width": 1180, "height": 1500})
             tab.goto(page.as_uri())
-            tab.wait_for_selector("#chart-2 .main-svg")
+            tab.wait_for_selector("#chart-2 .plot")
             tab.screenshot(path=IMAGES / "report.png")
             browser.close()
+
+
+def serve() -> None:
+    """The page of `destiny serve` for agents that wait; it needs a Chromium and playwright, too."""
+    import threading
+
+    from playwright.sync_api import sync_playwright
+
+    from destiny.report.live.server import open_server
+
+    sys.path.append(str(Path(__file__).parents[1]))
+    from tests.helpers import chromium, live_folders
+
+    names = ["clinic-a", "clinic-b", "clinic-c", "clinic-d"]
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        for k, name in enumerate(names):
+            late = {
+                names[k - 1]: names[k - 1] == "clinic-d",
+                names[(k + 1) % 4]: names[(k + 1) % 4] == "clinic-d",
+            }
+            live_folders.agent(Path(folder) / name, name, late, run="thyroid-2026")
+        server = open_server(folder, 0)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.FLAGS)
+        tab = browser.new_page(viewport={"width": 1180, "height": 1000})
+        tab.goto(f"http://127.0.0.1:{server.server_port}/agents/thyroid-2026")
+        tab.screenshot(path=IMAGES / "serve.png")
+        browser.close()
+        server.shutdown()
+        server.server_close()
 
 
 def networks_of_64() -> dict[str, destiny.networks.Network]:
@@ -82,6 +117,34 @@ def networks_of_64() -> dict[str, destiny.networks.Network]:
     }
 
 
+def profiles() -> None:
+    """Performance profiles of docs/profiles.md, from the rows of docs/profiles.csv."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from benchmarks import profiles as measured
+    from benchmarks.rows import read
+
+    rows = read(measured.FILE)
+    looks = dict(
+        zip(dict.fromkeys(m for methods in measured.COMPARED.values() for m in methods), LOOKS, strict=True)
+    )
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    for axes, world in zip(figure.subplots(1, 2, sharey=True), measured.COMPARED, strict=True):
+        profile = measured.Profile.of(rows, world)
+        factors = np.geomspace(1, 16, 400)
+        for method in measured.COMPARED[world]:
+            colour, style = looks[method]
+            shares = [100 * profile.share(method, factor) for factor in factors]
+            axes.plot(factors, shares, style, color=colour, label=method, linewidth=1.8)
+        axes.set_xscale("log", base=2, subs=[])
+        axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+        axes.set_ylim(0, 102)
+        axes.legend(loc="lower right", fontsize=8)
+        kind = "fixed" if world == "static" else "changing"
+        tidy(axes, f"{len(profile.seeds)} {kind} networks", "rounds relative to the best method, at most")
+    figure.axes[0].set_ylabel("% of instances solved")
+    save(figure, "profiles")
+
+
 def rounds() -> None:
     """How rounds grow with lambda; the numbers are printed as the table of docs/choosing-a-network.md."""
     problem = destiny.problems.pca.synthetic(n=20, m=1280, p=2, xi=0.7, agents=64, seed=0)
@@ -91,7 +154,7 @@ def rounds() -> None:
         "| network | links | diameter | λ | rounds to average | rounds to solve | numbers sent |\n|---|---|---|---|---|---|---|"
     )
     for name, net in networks_of_64().items():
-        result = destiny.solve(problem, net)
+        result = destiny.solve(problem, net, "destiny-momentum")
         assert result.converged, name
         print(
             f"| {name} | {len(net.edges)} | {net.diameter} | {net.lambda_:.4f} | {net.rounds_to_average()} "
@@ -120,16 +183,88 @@ def rounds() -> None:
     save(figure, "rounds")
 
 
+def differential_privacy() -> None:
+    """What noise costs on the digits; the numbers are printed as the table of docs/differential-privacy.md."""
+    rows = load_digits().data
+    centred = rows - rows.mean(axis=0)
+    problem = destiny.problems.pca.from_data(rows.T, p=5, agents=8)
+    best = float(np.sum(PCA(5).fit(rows).singular_values_ ** 2))
+
+    def axes(epsilon: float, noise: Any, seed: int) -> Any:
+        """What the agents would find, computed in one place."""
+        privacy = destiny.problems.Privacy(epsilon, 1e-6, 40, noise, mean_bound=70, seed=seed)
+        hidden = destiny.problems.pca.private(problem, privacy)
+        try:
+            whole = destiny.problems.centred(hidden).pooled()
+        except destiny.ProblemError:  # the noise hides all rows
+            return np.zeros((64, 5))
+        assert isinstance(whole, destiny.problems.PCA)
+        return destiny.problems.pca.solution(whole)
+
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    epsilons = np.array([0.1, 0.3, 1, 3, 10, 30, 100])
+    for noise, colour, label in (
+        ("alone", BLUE, "each agent's noise suffices alone"),
+        ("together", GREEN, "together"),
+    ):
+        share = np.array(
+            [[np.sum((centred @ axes(e, noise, seed)) ** 2) / best for seed in range(10)] for e in epsilons]
+        )
+        left.fill_between(
+            epsilons, share.min(axis=1), share.max(axis=1), color=colour, alpha=0.2, linewidth=0
+        )
+        left.semilogx(epsilons, np.median(share, axis=1), "o-", color=colour, label=label)
+        print(f"| {noise} | " + " | ".join(f"{value:.3f}" for value in np.median(share, axis=1)) + " |")
+    left.axhline(1, color="0.4", linestyle=":")
+    left.annotate("scikit-learn's PCA, without privacy", (0.1, 1.02), color="0.4", fontsize=9)
+    left.set_ylim(0, 1.1)
+    left.legend(frameon=False, loc="lower right")
+    tidy(left, "1797 digits at 8 agents, 5 axes, δ = 1e-6", "ε", "variance explained, of PCA's")
+    shown = [
+        axes(1, "alone", 0),
+        axes(10, "alone", 0),
+        axes(10, "together", 0),
+        PCA(5).fit(rows).components_.T,
+    ]
+    grid = np.full((4 * 9 + 1, 5 * 9 + 1), np.nan)
+    for i, X in enumerate(shown):
+        for k in range(5):
+            x = X[:, k] * np.sign(X[:, k] @ shown[-1][:, k])
+            grid[9 * i + 1 : 9 * i + 9, 9 * k + 1 : 9 * k + 9] = x.reshape(8, 8) / np.abs(x).max()
+    right.imshow(grid, cmap="RdBu_r", vmin=-1, vmax=1)
+    right.set_yticks(
+        [5 + 9 * i for i in range(4)], ["ε = 1\nalone", "ε = 10\nalone", "ε = 10\ntogether", "PCA"]
+    )
+    right.set_xticks([5 + 9 * k for k in range(5)], [f"axis {k + 1}" for k in range(5)])
+    right.tick_params(length=0)
+    right.spines[:].set_visible(False)
+    save(figure, "differential_privacy")
+
+
+def wine_biplot() -> None:
+    """The page on notebooks: wines of three makers, scaled together."""
+    wine, maker = load_wine(return_X_y=True, as_frame=True)
+    scaler = DecentralizedScaler().set_output(transform="pandas")
+    silos = scaler.fit_transform([wine[maker == k] for k in range(3)])
+    pca = DecentralizedPCA(random_state=0).fit(silos)
+    biplot(pca, silos, IMAGES / "wine_biplot.png", labels=["Barolo", "Grignolino", "Barbera"])
+
+
 PICTURES: tuple[Callable[[], None], ...] = (
     convergence,
     network,
     report,
+    serve,
     averaging,
     bias,
     tracking,
     penalty,
     feasibility,
+    profiles,
     rounds,
+    differential_privacy,
+    wine_biplot,
 )
 
 

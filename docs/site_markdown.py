@@ -10,6 +10,7 @@ Zensical loads it as the extension ``site_markdown``, with ``docs`` on the Pytho
 
 import re
 from pathlib import Path
+from typing import Any
 
 from click import Context
 from latex2mathml.converter import convert
@@ -31,8 +32,9 @@ INLINE_FORMULA = r"(?<![\w\\$])\$(?![\s$])([^$]+?)(?<!\s)\$(?![\w$])"
 
 def commands() -> str:
     """Every command with its options, as ``destiny COMMAND --help`` prints it."""
-    command = get_command(app)
-    text = get_docs_for_click(obj=command, ctx=Context(command, info_name="destiny"), name="destiny")
+    command: Any = get_command(app)  # Typer brings a Click of its own, whose types are others
+    context: Any = Context(command, info_name="destiny")
+    text = get_docs_for_click(obj=command, ctx=context, name="destiny")
     return text.split("\n", 1)[1]  # the page has its own heading
 
 
