@@ -1,8 +1,8 @@
 """Agents over TLS are killed at random, some with damaged checkpoints: the same bits, or a refusal in words.
 
-``python -m benchmarks.agent_kills --events 50 --seed 0``. A trial is a run of four agents on loopback, of
-which some are killed and started again. It must end in the bits of an undisturbed run, or with an agent that
-refuses in one sentence (exit code 2). Exit code 1 if anything else happens.
+``python -m benchmarks.agent_kills --events 50 --seed 0 [--private | --bits 8]``. A trial is a run of
+four agents on loopback, of which some are killed and started again. It must end in the bits of an undisturbed
+run, or with an agent that refuses in one sentence (exit code 2). Exit code 1 if anything else happens.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from destiny import DestinyError, agents
+from destiny import DestinyError, Messages, agents
 from destiny.agents import scaffold
 
 AGENTS, EVENTS_A_TRIAL = 4, 5
@@ -102,16 +103,17 @@ def _files(folder: Path) -> list[Path]:
 class Agents:
     """The agents of one trial, as processes."""
 
-    def __init__(self, folder: Path, chance: random.Random) -> None:
+    def __init__(self, folder: Path, chance: random.Random, messages: Messages) -> None:
         self.folder, self.chance = folder, chance
-        (folder / "experiment.toml").write_text(EXPERIMENT)
+        (folder / "experiment.toml").write_text(f"{EXPERIMENT}[messages]\nbits = {messages.bits}\n")
         host = ".".join(["127", *(str(random.SystemRandom().randrange(1, 255)) for _ in range(3))])
-        self.paths = scaffold.files(
-            str(folder / "experiment.toml"), f"{host}:7000", folder / "party", "kills"
+        experiment, party = str(folder / "experiment.toml"), folder / "party"
+        self.paths = scaffold.write_agent_files(
+            experiment, f"{host}:7000", party, "kills", private=messages.private
         )
         for path in self.paths:
             path.write_text(path.read_text().replace("[tls]", f"deadline = {DEADLINE}\n[tls]", 1))
-        scaffold.certificates(folder / "party")
+        scaffold.write_certificates(party)
         self.running = [self.start(i) for i in range(AGENTS)]
 
     def start(self, i: int) -> multiprocessing.process.BaseProcess:
@@ -184,11 +186,11 @@ class Agents:
 
     def answers(self) -> list[np.ndarray]:
         """The agents' own copies."""
-        found = []
+        solutions = []
         for path in self.paths:
             with np.load(path.parent / "results" / "solution.npz", allow_pickle=False) as file:
-                found.append(file["own"])
-        return found
+                solutions.append(file["own"])
+        return solutions
 
 
 def _run(path: Path, words: Path) -> None:
@@ -200,13 +202,18 @@ def _run(path: Path, words: Path) -> None:
             print(error, file=file)
             file.flush()
             os._exit(error.code)
+        except Exception:
+            traceback.print_exc(file=file)
+            raise
     os._exit(0)
 
 
-def trial(events: int, chance: random.Random, right: list[np.ndarray]) -> tuple[str, list[str]]:
+def trial(
+    events: int, chance: random.Random, right: list[np.ndarray], messages: Messages
+) -> tuple[str, list[str]]:
     """How a disturbed run ended, and what was done to it."""
     with tempfile.TemporaryDirectory() as name:
-        party = Agents(Path(name), chance)
+        party = Agents(Path(name), chance, messages)
         done = [party.kill() for _ in range(events)]
         codes = party.finish()
         said = [party.words(i).read_text() for i in range(AGENTS)]
@@ -224,16 +231,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    chance = random.Random(asked.seed)
+    parser.add_argument("--private", action="store_true", help="sums are private")
+    parser.add_argument("--bits", type=int, default=64, help="of a number in a message")
+    options = parser.parse_args()
+    messages = Messages(options.private, options.bits)
+    chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as name:
-        undisturbed = Agents(Path(name), chance)
+        undisturbed = Agents(Path(name), chance, messages)
         assert undisturbed.finish() == [0] * AGENTS, "the undisturbed run must end"
         right = undisturbed.answers()
     ends: Counter[str] = Counter()
     damages: Counter[str] = Counter()
-    while damages.total() < asked.events:
-        end, done = trial(min(EVENTS_A_TRIAL, asked.events - damages.total()), chance, right)
+    while damages.total() < options.events:
+        end, done = trial(min(EVENTS_A_TRIAL, options.events - damages.total()), chance, right, messages)
         damages.update(done)
         ends[end.partition(":")[0]] += 1
         print(f"{', '.join(done)} -> {end}", flush=True)

@@ -23,15 +23,17 @@ import destiny
 from benchmarks.timing import report
 from destiny import agents
 from destiny.agents import scaffold
-from destiny.agents.event_log import Journal
+from destiny.agents.agent import open_privacy
+from destiny.agents.engine import SingleAgentEngine
+from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
-from destiny.agents.outbox import Sent
+from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.masks import Masks
 from destiny.agents.transport import tls
-from destiny.agents.transport.connections import Hub, Limits
-from destiny.engines.hosted import HostedAgents
-from destiny.networks.local_view import Neighbourhood
+from destiny.agents.transport.connections import Connections, Limits
 
 AGENTS, NUMBERS = 8, 2**15  # 256 KB a message
+MORE = 8  # numbers in a message besides: attempt and exponents of private sums
 BURSTS, CALLS = 12, 20
 DELAY = 0.05  # seconds one way
 EXPERIMENT = """
@@ -68,30 +70,38 @@ class Worker:
 
     def __init__(self, path: Path, numbers: int) -> None:
         settings = agents.read(path)
-        self.hub = Hub(
-            settings.hello, settings.neighbours, settings.listen, tls.Credentials(settings.files),
-            Journal(settings.name, loud=False), 60, Limits(8 * numbers, settings.agents, 10**9),
-        )  # fmt: skip
-        network = settings.network
-        assert isinstance(network, Neighbourhood)
-        exchange = Exchange(self.hub, network, settings.index, Sent())
-        self.hub.open(exchange)
-        self.hub.meet()
-        network.learn({n.index: n.degree or 0 for n in self.hub.neighbours})
-        self.agents = HostedAgents([settings.index], None, network, exchange)  # type: ignore[arg-type]
+        self.connections = Connections(
+            settings.hello,
+            settings.neighbours,
+            settings.listen,
+            tls.Credentials(settings.files),
+            EventLog(settings.name, loud=False),
+            60,
+            Limits(8 * (numbers + MORE), settings.agents, 10**9),
+        )
+        path.with_name("checkpoints").mkdir()
+        privacy = open_privacy(settings, path.with_name("checkpoints"))
+        engine = SingleAgentEngine(self.connections, settings.index, Outbox(), privacy)
+        self.agents = engine.connect(settings.problem, settings.network).agents
+        if privacy is not None:
+            self.agents.sum_privately(depth=1)  # only sums are measured
+        exchange = self.connections.store
+        assert isinstance(exchange, Exchange)
         self.block = np.random.default_rng(settings.index).standard_normal((1, numbers))
         self.exchange, self.message = exchange, bytes(8 * numbers)
-        self.transports = [n.link.transport for n in self.hub.neighbours if n.link is not None]
+        self.transports = [
+            n.connection.transport for n in self.connections.neighbours if n.connection is not None
+        ]
 
     def round(self) -> None:
         """The engine's."""
         (self.block,) = self.agents.mix(self.block)
-        self.exchange.sent.prune(self.exchange.round)  # as checkpoints do
+        self.exchange.outbox.prune(self.exchange.round)  # as checkpoints do
 
     def bare(self, calls: int) -> None:
         """The same bytes over the same connections, and nothing else."""
         links = [t.get_protocol() for t in self.transports]
-        loop, call = self.hub.loop, 0
+        loop, call = self.connections.loop, 0
         future = loop.create_future()
 
         def done() -> None:  # a neighbour may be one call ahead
@@ -107,8 +117,8 @@ class Worker:
                 transport.write(self.message)
             done()
             loop.run_until_complete(future)
-        for transport, link in zip(self.transports, links, strict=True):
-            transport.set_protocol(link)
+        for transport, connection in zip(self.transports, links, strict=True):
+            transport.set_protocol(connection)
 
 
 def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> None:
@@ -136,7 +146,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
         sys.stdin.readline()
         if watched is not None:
             watched.dump_stats(profile)
-        me.hub.close()
+        me.connections.close()
 
 
 def launch(
@@ -145,18 +155,28 @@ def launch(
     """All agents of a folder: the best burst of each kind, as its slowest agent saw it, and all CPU time."""
     jobs = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.agents", str(path), str(numbers), str(bursts), str(calls),
-             profile if path.parent.name == "agent-0" else ""],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.agents",
+                str(path),
+                str(numbers),
+                str(bursts),
+                str(calls),
+                profile if path.parent.name == "agent-0" else "",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for path in sorted(folder.glob(f"*/{scaffold.FILE}"))
-    ]  # fmt: skip
+    ]
     best: dict[str, list[float]] = {}
     for burst in range(bursts + 1):
         for kind in ("round", "bare"):
             together(jobs)
-            told = [json.loads(_line(job)) for job in jobs]
-            slowest, cpu = max(t[2] for t in told), sum(t[3] for t in told)
+            times = [json.loads(_line(job)) for job in jobs]
+            slowest, cpu = max(t[2] for t in times), sum(t[3] for t in times)
             if burst:  # the first one warms up
                 before = best.get(kind, [float("inf")] * 2)
                 best[kind] = [min(before[0], slowest), min(before[1], cpu)]
@@ -181,13 +201,15 @@ def _line(job: Any) -> str:
     return line
 
 
-def files(folder: Path, network: destiny.networks.Network, host: str, port: int) -> None:
+def files(
+    folder: Path, network: destiny.networks.Network, host: str, port: int, private: bool = False
+) -> None:
     """A set of agents with certificates."""
     folder.mkdir()
     path = folder / "experiment.toml"
     path.write_text(EXPERIMENT.format(agents=network.agents, edges=network.edges.tolist()))
-    scaffold.files(str(path), f"{host}:{port}", folder / "set", "benchmark")
-    scaffold.certificates(folder / "set")
+    scaffold.write_agent_files(str(path), f"{host}:{port}", folder / "set", "benchmark", private=private)
+    scaffold.write_certificates(folder / "set")
 
 
 def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> None:
@@ -216,7 +238,7 @@ def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> Non
 
 def slow_line(folder: Path, host: str) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Two agents next to each other, and the same with a relay between them."""
-    found = []
+    pairs = []
     for k, delay in enumerate((0.0, DELAY)):
         port = 7800 + 10 * k
         files(folder / f"pair-{k}", destiny.networks.path(2), host, port)
@@ -225,8 +247,8 @@ def slow_line(folder: Path, host: str) -> tuple[dict[str, list[float]], dict[str
             path.write_text(path.read_text().replace(f"{host}:{port + 1}", f"{host}:{port + 5}"))
             line = ((host, port + 5), (host, port + 1), delay)
             threading.Thread(target=relay, args=line, daemon=True).start()
-        found.append(launch(folder / f"pair-{k}" / "set", NUMBERS // 8, bursts=4, calls=10))
-    return found[0], found[1]
+        pairs.append(launch(folder / f"pair-{k}" / "set", NUMBERS // 8, bursts=4, calls=10))
+    return pairs[0], pairs[1]
 
 
 def main() -> None:
@@ -241,6 +263,13 @@ def main() -> None:
         links = 2 * len(network.edges)
         title = f"a round of {AGENTS} agents, {links} messages of 256 KB"
         report(title, best["round"][0] / best["bare"][0], 1.5, "the bare exchange")
+        files(folder / "private", network, host, 7750, private=True)
+        hidden = launch(folder / "private" / "set", NUMBERS)["round"]
+        print(
+            f"     private {1e3 * hidden[0]:7.2f} ms, {1e3 * hidden[1]:8.2f} ms of CPU at all {AGENTS} agents"
+        )
+        print(f"     masks   {'':10} {1e3 * masking(network):8.2f} ms of CPU at all {AGENTS} agents")
+        report("a round with private sums", hidden[0] / best["round"][0], 1.5, "a plain one")
         near, far = slow_line(folder, host)
         for kind, (seconds, _) in (("near", near["round"]), ("far", far["round"])):
             print(f"     {kind:6} {1e3 * seconds:8.2f} ms a round of 2 agents, 32 KB")
@@ -248,6 +277,19 @@ def main() -> None:
         report(
             "a round over a line of 50 ms", far["round"][0] / expected, 1.2, "the delay and the local work"
         )
+
+
+def masking(network: destiny.networks.Network) -> float:
+    """Seconds that all agents together take for the masks of a round."""
+    streams = int(np.sum(network.degrees * (network.degrees - 1)))
+    masks = Masks(0, {k + 1: bytes([k + 1]) * 32 for k in range(10)})
+    numbers, exponents = np.zeros(NUMBERS, dtype=np.int64), np.array([4])
+    times = []
+    for k in range(20):
+        start = time.process_time()
+        masks.add(numbers, k, 0, exponents)
+        times.append((time.process_time() - start) / len(masks.pairs))
+    return streams * min(times)
 
 
 def profile() -> None:
@@ -258,10 +300,10 @@ def profile() -> None:
         files(folder / "eight", destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0), host, 7700)
         stats = folder / "stats"
         launch(folder / "eight" / "set", NUMBERS, profile=str(stats))
-        found = pstats.Stats(str(stats))
-        found.sort_stats("tottime").print_stats(12)
+        profiled = pstats.Stats(str(stats))
+        profiled.sort_stats("tottime").print_stats(12)
         shares: dict[str, float] = {}
-        for (file, _, function), (_, _, own, *_) in found.stats.items():  # type: ignore[attr-defined]
+        for (file, _, function), (_, _, own, *_) in profiled.stats.items():  # type: ignore[attr-defined]
             shares[kind_of(file, function)] = shares.get(kind_of(file, function), 0.0) + own
         for kind, seconds in sorted(shares.items(), key=lambda entry: -entry[1]):
             print(f"     {kind:28} {100 * seconds / sum(shares.values()):4.0f} %")
@@ -281,6 +323,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["profile"]:
         profile()
     elif len(sys.argv) > 1:
-        worker(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5])
+        numbers, bursts, calls = map(int, sys.argv[2:5])
+        worker(sys.argv[1], numbers, bursts, calls, sys.argv[5])
     else:
         main()

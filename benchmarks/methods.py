@@ -32,8 +32,8 @@ def main() -> None:
             result = destiny.solve(problem, network, method, rounds=ROUNDS, label=f"{kind} {prob}")
             if result.interrupted:
                 raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
-            found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.3e}")
-            values = (kind, prob, f"{network.lambda_:.4f}", *found)
+            outcome = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.3e}")
+            values = (kind, prob, f"{network.lambda_:.4f}", *outcome)
             rows.append(dict(zip(COLUMNS, map(str, values), strict=True)))
             write(FILE, COLUMNS, rows)
             print(*rows[-1].values(), flush=True)

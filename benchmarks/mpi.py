@@ -67,7 +67,7 @@ def by_hand(engine: destiny.engines.Mpi) -> Callable[[], object]:
 
 def seconds(tasks: dict[str, Callable[[], object]], wait: Callable[[], object]) -> dict[str, float]:
     """Best burst of each task; all ranks start a burst together."""
-    found = dict.fromkeys(tasks, float("inf"))
+    best = dict.fromkeys(tasks, float("inf"))
     for burst in range(BURSTS + 1):
         for name, task in tasks.items():
             wait()
@@ -75,8 +75,8 @@ def seconds(tasks: dict[str, Callable[[], object]], wait: Callable[[], object]) 
             for _ in range(CALLS):
                 task()
             if burst:  # the first one warms up
-                found[name] = min(found[name], (time.perf_counter() - start) / CALLS)
-    return found
+                best[name] = min(best[name], (time.perf_counter() - start) / CALLS)
+    return best
 
 
 def worker(what: str) -> None:
@@ -93,9 +93,9 @@ def worker(what: str) -> None:
             tasks = {"step": stepper(engine, 16 * engine.ranks.size)}
         else:
             tasks = {"step": stepper(engine)}
-        found = seconds(tasks, engine.ranks.wait)
+        times = seconds(tasks, engine.ranks.wait)
         if engine.leader:
-            print(json.dumps(found))
+            print(json.dumps(times))
 
 
 def launch(what: str, ranks: int = 0) -> dict[str, float]:
@@ -105,8 +105,8 @@ def launch(what: str, ranks: int = 0) -> dict[str, float]:
         command = [str(MPIEXEC), "-n", str(ranks), *command]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return times
 
 
 def main(repeats: int = 5) -> None:
@@ -127,8 +127,8 @@ def main(repeats: int = 5) -> None:
     report("step on 2 ranks", step[2] / best["local", 0, "step"], 0.65, "one process, one thread")
     report("step on 4 ranks", step[4] / step[2], 1.3, "2 ranks")
     report("step on 8 ranks", step[8] / step[2], 2, "2 ranks")
-    told = best["exchange", 2, "engine"] / best["exchange", 2, "by hand"]
-    report("exchange alone, 2 ranks x 16 agents", told, 1.3, "persistent requests by hand")
+    ratio = best["exchange", 2, "engine"] / best["exchange", 2, "by hand"]
+    report("exchange alone, 2 ranks x 16 agents", ratio, 1.3, "persistent requests by hand")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Predicted against measured rounds: ``python -m benchmarks.predictions``.
 
-Two sets: the runs of docs/rounds.csv, whose instances are made again and looked at as `destiny.diagnose`
+Two sets: the runs of docs/rounds.csv, whose instances are rebuilt and examined as `destiny.diagnose`
 does; and PCA of scikit-learn's tables on small networks, run here, from the start the doctor tried and from
 another one. An hour on one core; ``--tables`` or ``--seeds 4`` takes a part. The Cora and MNIST instances
 need DESTINY_DATA, as in `benchmarks.rounds`. The constants of `destiny.diagnosis.trial` were chosen on these
@@ -23,12 +23,12 @@ from benchmarks.rows import read
 from destiny import networks
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
 from destiny.diagnosis.differences import Differences
-from destiny.diagnosis.landscape import survey
+from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.trial import Trials
-from destiny.experiments.file import Once
 from destiny.geometry.stiefel import random_point
+from destiny.problems.cached import CachedProblem
 
 TOLERANCE = 1e-8
 LIMIT = 3000  # rounds of a run on a table
@@ -42,28 +42,29 @@ NETWORKS = {
     "grid 3 x 4": networks.grid(3, 4),
 }
 Row = tuple[str, str, str, Prediction, int | None]
-"""Set, method, instance, what was predicted, and the rounds measured: None where it did not converge."""
+"""Set, method, instance, the prediction, and the rounds measured (None if the run did not converge)."""
 
 
 def trials_on(problem: Any, network: Any, seed: int) -> Trials:
-    problem = Once(problem)
-    X = random_point(*problem.shape, seed)
-    landscape = survey(problem, X)
-    seen = Differences(problem.host(range(problem.agents)), problem.agents, X, landscape.X)
-    case = Case(landscape, seen, Mixing.of(network), TOLERANCE)
+    problem = CachedProblem(problem)
+    n, p = problem.shape
+    X = random_point(n, p, seed)
+    landscape = descend_and_probe(problem, X)
+    differences = Differences(problem.host(range(problem.agents)), problem.agents, X, landscape.X)
+    case = Case(landscape, differences, Mixing.of(network), TOLERANCE)
     return Trials(problem, network, np.broadcast_to(X, (problem.agents, *X.shape)), case)
 
 
 def of_file(seeds: list[int] | None) -> Iterator[Row]:
     """The runs of docs/rounds.csv."""
-    known: dict[tuple[str, int], Trials] = {}
+    trials: dict[tuple[str, int], Trials] = {}
     for row in read(FILE):
         name, seed = row["instance"], int(row["seed"])
         if (name in REAL and "DESTINY_DATA" not in os.environ) or (seeds and seed not in seeds):
             continue
-        if (name, seed) not in known:
-            known[name, seed] = trials_on(*(INSTANCES | REAL)[name][0](seed), seed)
-        predicted = known[name, seed].predict(METHODS[row["method"]]())
+        if (name, seed) not in trials:
+            trials[name, seed] = trials_on(*(INSTANCES | REAL)[name][0](seed), seed)
+        predicted = trials[name, seed].predict(METHODS[row["method"]]())
         yield (
             FILE.name,
             row["method"],
@@ -88,7 +89,7 @@ def of_tables() -> Iterator[Row]:
         A /= np.where((spread := A.std(axis=0)) > 0, spread, 1.0) if scaled else 1.0
         for k in range(2):
             label, network = list(NETWORKS.items())[(number + k) % len(NETWORKS)]
-            problem = Once(destiny.problems.pca.from_data(A.T, 2, network.agents))
+            problem = CachedProblem(destiny.problems.pca.from_data(A.T, 2, network.agents))
             trials = trials_on(problem, network, seed=200 + number)
             name = f"{table}{', sorted' * ordered}{', scaled' * scaled}, {label}"
             for method in (DestinyMomentum(), Destiny(), DeEPCA()):

@@ -52,9 +52,9 @@ def family(network: Callable[[int], Any]) -> Callable[[int], tuple[Any, Any]]:
 
 def cora(name: str) -> Callable[[int], tuple[Any, Any]]:
     def make(seed: int) -> tuple[Any, Any]:
-        found = destiny.datasets.cora(name)
-        targets = destiny.problems.olsr.one_hot(found.labels)
-        problem = destiny.problems.olsr.from_data(found.data, targets, 32)
+        dataset = destiny.datasets.cora(name)
+        targets = destiny.problems.olsr.one_hot(dataset.labels)
+        problem = destiny.problems.olsr.from_data(dataset.data, targets, 32)
         return problem, networks.erdos_renyi(32, prob=0.5, seed=seed)
 
     return make
@@ -107,12 +107,13 @@ def run(name: str, method: str, seed: int) -> dict[str, str]:
     problem, network = make(seed)
     algorithm = METHODS[method]()
     per_step = algorithm.on(network).rounds if isinstance(algorithm, DestinyMomentum) else 1
-    every = max(1, round(10 / per_step))  # look about every ten rounds
+    # Measure about every ten rounds; once the method knows the network, its rounds are a number.
+    every = max(1, round(10 / int(per_step)))
     result = destiny.solve(problem, network, algorithm, seed=seed, rounds=limit, every=every)
     if result.interrupted:
         raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
-    found = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.1e}", limit)
-    values = (name, method, seed, f"{network.lambda_:.3f}", *found)
+    outcome = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.1e}", limit)
+    values = (name, method, seed, f"{network.lambda_:.3f}", *outcome)
     return dict(zip(COLUMNS, map(str, values), strict=True))  # as they are read back
 
 

@@ -48,9 +48,9 @@ def main() -> None:
     print(f"| data | rows, features, classes | {' | '.join(METHODS)} | rounds |")
     print("|---|---" + "|---" * (len(METHODS) + 1) + "|")
     for name, X, y in tables():
-        found = list(measure(X, y).values())
-        scores = " | ".join(f"{np.mean(f['test_score']):.3f}" for f in found)
-        rounds = np.mean([fitted.n_rounds_ for fitted in found[0]["estimator"]])
+        evaluations = list(measure(X, y).values())
+        scores = " | ".join(f"{np.mean(f['test_score']):.3f}" for f in evaluations)
+        rounds = np.mean([fitted.n_rounds_ for fitted in evaluations[0]["estimator"]])
         print(f"| {name} | {X.shape[0]}, {X.shape[1]}, {len(np.unique(y))} | {scores} | {rounds:.0f} |")
 
 

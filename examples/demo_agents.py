@@ -1,7 +1,8 @@
 """Six organisations, each an agent with data of its own, find their common principal components over TLS.
 
-One of them is killed in the middle and started again; the answer is the same to the bit as if all data had
-been in one process. Everything on this machine, in well under two minutes. Files go to demo-agents/.
+What each of them receives is the sum over its neighbours, under masks (docs/privacy.md). One of them is
+killed in the middle and started again; the answer is the same to the bit as if all data had been in one
+process. Everything on this machine, in well under two minutes. Files go to demo-agents/.
 """
 
 import json
@@ -111,6 +112,7 @@ def main() -> None:
 
     agents = {name: start(name) for name in NAMES}
     say(f"Six agents have been started: {', '.join(NAMES)}.")
+    say(f"{NAMES[0]} says: {read(OUT / NAMES[0] / 'agent.toml').disclosure}.")
     wait(lambda: steps(NAMES[VICTIM]) >= 100, "a hundred steps")
     agents[NAMES[VICTIM]].send_signal(signal.SIGKILL)
     agents[NAMES[VICTIM]].wait()
@@ -133,8 +135,16 @@ def main() -> None:
             say(f"  {entry['time'][11:23]} {entry['event']} {rest}")
     problem = destiny.problems.PCA(silos, p=4)
     network = destiny.networks.from_edges(EDGES, 6)
-    options = {"decentralised": True, "tolerance": 1e-9, "engine": destiny.engines.local(1)}
-    alone = destiny.solve(problem, network, destiny.Destiny(), **options)
+    engine = destiny.engines.local(1)
+    alone = destiny.solve(
+        problem,
+        network,
+        destiny.Destiny(),
+        decentralised=True,
+        tolerance=1e-9,
+        engine=engine,
+        messages=destiny.Messages(private=True),
+    )
     table = Table("agent", "steps", "explained variance", "the bits of one process", "distance to its answer")
     same = []
     for k, name in enumerate(NAMES):

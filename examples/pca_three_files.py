@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from destiny import plots
-from destiny.engines import chosen
+from destiny.engines import engine_for_command
 from destiny.estimators import DecentralizedPCA
 
 
@@ -41,7 +41,7 @@ def picture(path, pca, tables) -> None:
 def main(path=None, files=()) -> None:
     """Fit and print."""
     pca = DecentralizedPCA(n_components=2, random_state=0)
-    if chosen() == "mpi":
+    if engine_for_command() == "mpi":
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.rank

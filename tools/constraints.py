@@ -49,8 +49,8 @@ def resolve(python: str, requirements: Iterable[str]) -> tuple[Version, dict[str
     with tempfile.TemporaryDirectory() as folder:
         report, own = Path(folder) / "report.json", Path(folder) / "venv" / "bin" / "python"
         subprocess.run([python, "-m", "venv", own.parent.parent], check=True)
-        pip = [own, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", report]
-        subprocess.run([*pip, *requirements], check=True)
+        options = ["--quiet", "--dry-run", "--ignore-installed", "--report", str(report)]
+        subprocess.run([str(own), "-m", "pip", "install", *options, *requirements], check=True)
         table = json.loads(report.read_text(encoding="utf-8"))
     major, minor = table["environment"]["python_version"].split(".")
     packages = [entry["metadata"] for entry in table["install"]]

@@ -1,0 +1,139 @@
+"""Rounds and bytes to 1e-8 with messages of 64, 16 and 8 bits: ``python -m benchmarks.bits``.
+
+Writes docs/bits.csv after every run and the table in docs/howto/small-messages.md at the end. What the file
+has already is not run again. Instances and seeds are those of `benchmarks.rounds`; nothing was chosen on
+them. The Cora and MNIST instances need DESTINY_DATA.
+"""
+
+import argparse
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+import destiny
+from benchmarks import rounds as others
+from benchmarks.rows import read, write
+from destiny.algorithms import Destiny, DestinyMomentum
+
+FILE, PAGE = others.DOCS / "bits.csv", others.DOCS / "howto" / "small-messages.md"
+COLUMNS = ("instance", "method", "bits", "seed", "rounds", "bytes", "converged", "worst")
+METHODS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "momentum": (DestinyMomentum, (64, 16, 8)),
+    "capped BB": (Destiny, (64, 8)),
+}
+SEEDS = range(4, 9)
+LONG = "OLSR Cora-DS"  # thousands of rounds of momentum: measured every ten, and the other methods left out
+UNFIT = {("capped BB", LONG)}
+BEGIN, END = "<!-- begin bits -->", "<!-- end bits -->"
+
+Job = tuple[str, str, int, int]
+
+
+def jobs(seeds: list[int], real: bool) -> list[Job]:
+    """One method and seed after the other, so that whatever is there is a whole table."""
+    names = [
+        name for name in others.INSTANCES if not name.startswith("prob")
+    ]  # the scale of data is no matter
+    names += others.REAL if real else []
+    return [
+        (name, method, bits, seed)
+        for method, (_, choices) in METHODS.items()
+        for seed in seeds
+        for name in names
+        for bits in choices
+        if (method, name) not in UNFIT
+    ]
+
+
+def run(name: str, method: str, bits: int, seed: int) -> dict[str, str]:
+    make, limit = (others.INSTANCES | others.REAL)[name]
+    problem, network = make(seed)
+    result = destiny.solve(
+        problem,
+        network,
+        METHODS[method][0](),
+        seed=seed,
+        rounds=limit,
+        every=10 if name == LONG and method == "momentum" else 1,
+        messages=destiny.Messages(bits=bits),
+        progress=False,
+    )
+    if result.interrupted:
+        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
+    outcome = (result.rounds, result.bytes, result.converged, f"{result.measures.worst:.1e}")
+    return dict(zip(COLUMNS, map(str, (name, method, bits, seed, *outcome)), strict=True))
+
+
+def cells(rows: list[dict[str, str]], bits: int) -> list[str]:
+    """Rounds with so many bits, and rounds and bytes relative to 64 bits: medians over the seeds."""
+    by_seed = {
+        b: {row["seed"]: row for row in rows if row["bits"] == str(b) and row["converged"] == "True"}
+        for b in (64, bits)
+    }
+    tried = sum(row["bits"] == str(bits) for row in rows)
+    if not tried:
+        return ["", "", ""]
+    done, whole = by_seed[bits], by_seed[64]
+    failed = f", {tried - len(done)} of {tried} fail" if len(done) < tried else ""
+    if not done:
+        return [f"none of {tried}", "-", "-"]
+    median = statistics.median_high(int(row["rounds"]) for row in done.values())
+    both = [(done[seed], whole[seed]) for seed in done if seed in whole]
+    ratios = [
+        f"{statistics.median(int(a[key]) / int(b[key]) for a, b in both):.{digits}f}" if both else "-"
+        for key, digits in (("rounds", 2), ("bytes", 3))
+    ]
+    return [f"{median}{failed}", *ratios]
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """One line per method and instance."""
+    lines = [
+        "| method | instance | rounds, 64 bits | rounds, 16 bits | / 64 | bytes / 64 | rounds, 8 bits "
+        "| / 64 | bytes / 64 |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for method in METHODS:
+        for name in dict.fromkeys(row["instance"] for row in rows):
+            mine = [row for row in rows if (row["instance"], row["method"]) == (name, method)]
+            if mine:
+                shown = [cells(mine, 64)[0], *cells(mine, 16), *cells(mine, 8)]
+                lines.append(f"| {method} | {name} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def publish(text: str) -> None:
+    """Put the table into the page."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bits", description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--out", type=Path, default=FILE)
+    options = parser.parse_args()
+    real = "DESTINY_DATA" in os.environ
+    if not real:
+        print("DESTINY_DATA is not set: the Cora and MNIST instances are left out")
+    rows = read(options.out)
+    done = {(row["instance"], row["method"], int(row["bits"]), int(row["seed"])) for row in rows}
+    todo = [job for job in jobs(options.seeds, real) if job not in done]
+    with Progress() as progress:
+        bar = progress.add_task("bits", total=len(todo))
+        for job in todo:
+            progress.update(bar, description=", ".join(map(str, job)))
+            rows.append(run(*job))
+            write(options.out, COLUMNS, rows)
+            progress.advance(bar)
+    if options.out == FILE:
+        publish(table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
