@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ LOOK = 20  # wakes between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations at the start
 STEP = 0.5  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
-HASTE = 1.5  # largest factor of the step where agents around have different speeds
+STEP_MOST = 0.65  # largest eta L where agents around have different speeds
 RESTART = 0.4  # momentum shrinks if the neighbours' mean cosine exceeds -RESTART (1 - mu)
 SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
@@ -108,8 +108,6 @@ class AsyncState:
     """Norm that the residual is relative to: the smallest heard of."""
     slope: Array
     """Norm of the agent's gradient at the start."""
-    disagreement: Array
-    """Largest distance between X and a neighbour's point."""
     life: Array
     """Starts of this agent so far."""
     count: Array
@@ -209,7 +207,6 @@ class DestinyAsync(AsyncAlgorithmBase):
             curvature=L,
             scale=np.asarray(np.inf),
             slope=np.asarray(norm(slope)),
-            disagreement=np.asarray(np.inf),
             life=zero,
             count=zero,
             inbox=Inbox(
@@ -246,7 +243,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         cosine, age = self._momentum(s, D, S, delay, agent)
         mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
         steepest, beta, own, L = self._curvature(s, X, H, count, agent)
-        eta = self.step_length * haste(news.rate, agent) / L if L > 0 else L
+        eta = self.step_length(haste(news.rate, agent)) / L if L > 0 else L
         flow = (1 + (RELAX - 1) / delay) * D + self.tracking_momentum / delay * s.flow
         move = delay * (mu * velocity - eta * D)
         if (length := norm(move)) > REACH:
@@ -271,7 +268,6 @@ class DestinyAsync(AsyncAlgorithmBase):
             curvature=L,
             scale=min(s.scale, norm(D)) if first <= count <= last else s.scale,
             slope=s.slope,
-            disagreement=max((norm(point - X) for point in news.point), default=np.zeros(())),
             life=s.life,
             count=count,
             inbox=replace(news, uses=news.uses + 1),
@@ -286,13 +282,14 @@ class DestinyAsync(AsyncAlgorithmBase):
         if not np.isfinite(reference) or (s.inbox.stamp == 0).any():
             return float("inf")
         stationarity = norm(s.D) / reference if reference > 0 else norm(s.D)
-        return float(max(stationarity, violation(s.X), s.disagreement))
+        apart = max((norm(point - s.X) for point in s.inbox.point), default=0.0)
+        return float(max(stationarity, violation(s.X), apart))
 
-    @property
-    def step_length(self) -> float:
-        """eta L on this network."""
+    def step_length(self, haste: float = 1.0) -> float:
+        """eta L on this network, up to ``haste`` times as long where speeds differ."""
         assert self.lambda_ is not None, "call on(network) first"
-        return min(STEP, GAP * (1 - self.lambda_))
+        length = min(STEP, GAP * (1 - self.lambda_))
+        return max(length, min(STEP_MOST, haste * length))
 
     @property
     def tracking_momentum(self) -> float:
@@ -313,12 +310,22 @@ class DestinyAsync(AsyncAlgorithmBase):
         if not newest:
             rate = s.inbox.rate + SMOOTHING * (wakes - s.inbox.rate)
             return replace(s, inbox=replace(s.inbox, rate=rate))
-        new = Inbox(*(getattr(s.inbox, f.name).copy() for f in fields(Inbox)))
+        old, places = s.inbox, range(len(agent.neighbours))
+        new = replace(
+            old,
+            stamp=old.stamp.copy(),
+            echo=old.echo.copy(),
+            uses=old.uses.copy(),
+            point=np.stack([newest[k].point if k in newest else old.point[k] for k in places]),
+            total=np.stack([newest[k].total if k in newest else old.total[k] for k in places]),
+            age=old.age.copy(),
+            cosine=old.cosine.copy(),
+        )
         for k, m in newest.items():
             if new.stamp[k] > 0:
                 wakes[k] = m.stamp - new.stamp[k] if same_life(m.stamp, new.stamp[k]) else m.stamp % LIFE
             new.stamp[k], new.echo[k], new.uses[k] = m.stamp, m.heard[agent.index], 1
-            new.point[k], new.total[k], new.age[k], new.cosine[k] = m.point, m.total, m.age, m.cosine
+            new.age[k], new.cosine[k] = m.age, m.cosine
         new = replace(new, rate=new.rate + SMOOTHING * (wakes - new.rate))
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
@@ -385,13 +392,13 @@ def same_life(one: Array, other: Array) -> bool:
 
 
 def haste(rate: Array, agent: LocalAgent) -> float:
-    """Factor of the step: mean rate times mean period around an agent, 1 if all are equally fast.
+    """Factor of the step: (mean rate times mean period)^2 around an agent, 1 if all are equally fast.
 
     Where speeds differ, sums are shared by the seconds that agents take, and points move more slowly.
     """
     rate = np.maximum(rate, RATE_LEAST)
     speed, period = (agent.own_weight + agent.weights @ r for r in (rate, 1 / rate))
-    return float(min(HASTE, max(1.0, speed * period)))
+    return float((speed * period) ** 2)
 
 
 def lower_median(values: Array) -> float:
@@ -401,9 +408,9 @@ def lower_median(values: Array) -> float:
 
 def weighted_sum(weights: Array, stack: Array) -> Array:
     """sum_j w_j A_j of ``(k,)`` and ``(k, n, p)``, added in the order of the neighbours: the same bits."""
-    total = np.zeros(stack.shape[1:])
+    total, term = np.zeros(stack.shape[1:]), np.empty(stack.shape[1:])
     for weight, matrix in zip(weights, stack, strict=True):
-        total += weight * matrix
+        total += np.multiply(weight, matrix, out=term)
     return total
 
 
