@@ -157,6 +157,60 @@ def test_a_life_after_a_restart_counts_as_newer():
     assert np.array_equal(first.total, kept.total + agents.states[1].flow)
 
 
+def pair(periods, late=0, ticks=600):
+    """Two agents that wake every so many ticks; messages arrive so many ticks after the wake, plus one."""
+    agents = AsyncAgents(small_problem("pca", agents=2), destiny.networks.complete(2))
+    arrivals = [[] for _ in range(ticks + late + 1)]
+    for tick in range(ticks):
+        for to, message in arrivals[tick]:
+            agents.deliver(message, to)
+        for i in (0, 1):
+            if tick % periods[i] == 0:
+                arrivals[tick + late + 1].append((1 - i, agents.wake(i)))
+    return agents
+
+
+def test_agents_learn_how_fast_their_neighbours_are():
+    agents = pair((3, 1))
+    rates = [float(s.inbox.rate[0]) for s in agents.states]
+    assert rates[0] == pytest.approx(3, rel=0.05)
+    assert rates[1] == pytest.approx(
+        1 / 3, rel=0.3
+    )  # heard of once in three wakes: the mean goes up and down
+    agents.restart(1, agents.states[1])
+    agents.deliver(agents.wake(1), 0)
+    agents.wake(0)
+    assert agents.states[0].inbox.rate[0] == pytest.approx(3, rel=0.1)  # a new life is no leap
+    assert pair((1, 1)).states[0].inbox.rate[0] == 1
+
+
+def test_a_slow_neighbour_is_not_taken_for_a_slow_line():
+    """Beside one that wakes a tenth of the time moves are as long as ever, and longer with late messages."""
+    assert pair((1, 10)).states[0].delay < 1.2
+    assert pair((1, 1), late=5).states[0].delay > 2.5
+
+
+def test_steps_are_longer_where_speeds_differ():
+    method = DestinyAsync(lambda_=0.9)
+    assert method.step_length() == method.step_length(haste=1.0) == pytest.approx(0.2)
+    assert method.step_length(haste=2.0) == pytest.approx(0.4)
+    assert method.step_length(haste=1e6) == DestinyAsync(lambda_=0.5).step_length(haste=1e6) == 0.65
+    equal, other = pair((1, 1)).states[0], pair((3, 1)).states[0]
+    assert other.eta * other.curvature > 1.2 * equal.eta * equal.curvature
+
+
+def test_momentum_of_the_tracking_makes_up_for_rounds_on_a_ring():
+    """One exchange a step on a ring of 12, and no more of them than the synchronous method has rounds."""
+    problem, ring = small_problem("pca", agents=12), destiny.networks.ring(12)
+    synchronous = destiny.solve(problem, ring, destiny.DestinyMomentum(), tolerance=1e-6)
+    agents = AsyncAgents(problem, ring)
+    first = measures(problem, agents.X)[0]
+    for _ in range(int(1.5 * synchronous.rounds)):
+        agents.lockstep()
+    slope, apart, infeasible = measures(problem, agents.X)
+    assert max(slope / first, apart, infeasible) < 1e-6
+
+
 def test_replay_of_a_log_gives_the_same_bits():
     """From what each wake had heard (stamps alone: no times, no common order) the run is made again."""
     problem = small_problem("olsr")
