@@ -6,7 +6,8 @@ Writes a row as soon as it is known and goes on where it was; the further words 
 PCA (n = 300, p = 10), PCA of agents that see different directions, SDL on 3200 pictures of MNIST and OLSR on
 Cora-DS, with 32 agents each (16 on the ring and the grid). The tolerance is 1e-8, of OLSR 1e-6. A
 synchronous agent waits for its neighbours in every round and sends again what was lost; its one run gives
-the times in all worlds. An asynchronous run ends at twice the synchronous time, or after `WAKES` mean wakes.
+the times in all worlds. An asynchronous run ends at twice the synchronous time, or after `LIMIT` mean
+computing times.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from destiny.protocols import Problem, TopologyBase
 from destiny.simulation import World
 from destiny.simulation.barrier import BarrierClock
 
-SEEDS = (10, 11, 12, 13, 14)  # constants were chosen on seeds 0 and 1
-WAKES = 8_000
+# Constants were chosen on seeds 0 and 1, after a failure of an earlier rule on seed 10 had been seen.
+SEEDS = (10, 11, 12, 13, 14)
+LIMIT = 6_000  # mean computing times
 TOLERANCE = {"OLSR": 1e-6}  # the others 1e-8; OLSR takes some 18,000 rounds to it
 COLUMNS = (
     "problem", "network", "world", "seed", "synchronous", "rounds", "seconds", "wakes", "worst", "converged",
@@ -105,7 +107,7 @@ def compare(problem: str, network: str, worlds: list[str], seed: int) -> Iterato
         raise RuntimeError(f"{problem} on {network}, seed {seed}: {barrier.reason}")
     for name, clock in clocks.items():
         clock.advance(barrier.steps, barrier.rounds, barrier.gradients)
-        limit = min(2 * clock.time, WAKES * float(clock.world.computing_times(links.agents).mean()))
+        limit = min(2 * clock.time, LIMIT * float(clock.world.computing_times(links.agents).mean()))
         run = destiny.simulate(case, links, clock.world, seed=seed, seconds=limit, tolerance=tolerance)
         yield {
             "problem": problem,
@@ -132,7 +134,7 @@ def table(path: Path) -> str:
         "|---|" + 7 * "---|",
     ]
     lines += [
-        f"| {' | '.join((*key, str(len(groups[key]))))} | {outcome(groups[key])} |"
+        f"| {' | '.join((*key, ' '.join(row['seed'] for row in groups[key])))} | {outcome(groups[key])} |"
         for key in itertools.product(PROBLEMS, NETWORKS, WORLDS)
         if key in groups
     ]
