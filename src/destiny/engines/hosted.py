@@ -216,7 +216,13 @@ class HostedAgents:
         """Whether agents learn sums over their neighbours and averages only."""
         return self.agreed is not None
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
+        if self.network.agents == 1:
+            return np.array([[-1.0, 0.0]])
+        return totals.find_tree(self, self.network.agents, self.depth)
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
         count = self.network.agents
         if count == 1:
@@ -225,9 +231,9 @@ class HostedAgents:
         widths = tuple(b.shape[1] for b in blocks)
         own = fixed_point.side_by_side(blocks, sum(widths))
         if self.private:
-            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth)
+            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth, tree)
         else:
-            mean = totals.tree_mean(self, own, count, self.depth)
+            mean = totals.tree_mean(self, own, count, self.depth, tree)
         return tuple(b.reshape(a.shape) for a, b in zip(arrays, _cut(mean, widths), strict=True))
 
     @property
@@ -359,7 +365,7 @@ class SilentAgents:
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
-        self.private, self.bits = agents.private, bits
+        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
         self.largest = self.groups = self.bytes = 0
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
@@ -369,7 +375,12 @@ class SilentAgents:
         self.groups = max(self.groups, fixed_point.layout(widths).groups)
         return tuple(a.copy() for a in arrays)
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        size = min(self.count, totals.CANDIDATES)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
+        return np.tile([-1.0, 0.0], (len(self.ids), 1))
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
         size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
         self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)

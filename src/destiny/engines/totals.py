@@ -6,6 +6,9 @@ They take three times the rounds in which everybody hears of everybody:
 2. *up*: every agent sends what it and the agents below it add up to;
 3. *down*: the total travels back.
 
+Methods that average many times look for a tree of few levels first (`find_tree`) and keep it: up and down
+then take its depth in rounds, which is that of the most central agent.
+
 Where sums are private, nobody learns more than the average. Rounds of `mix` would tell more than they seem
 to: an agent that knows the network can solve the sums it hears for the first numbers of everybody. So agents
 add up integers modulo 2^64, whose exponents flood the network first. Between organisations each agent has the
@@ -26,6 +29,7 @@ from destiny.errors import NetworkError
 from destiny.protocols import Array
 
 PHASES = 3  # flood, up and down, each as long as everybody takes to hear of everybody
+CANDIDATES = 256  # agents that may be the root: a message of `find_tree` has a number for each
 FAR = np.finfo(np.float64).max  # distance from agent 0 before it is known: messages must be finite
 HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
@@ -45,7 +49,34 @@ class TreeAgents(Protocol):
         """Add the masks of an agent's links to its words, in place, where there are any."""
 
 
-def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int) -> Array:
+def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
+    """A spanning tree from the most central agent: ``(hosted, 2)``, the parents, and the depth of the tree.
+
+    Takes 2 ``depth`` rounds: everybody's distances from the candidates, then the largest of all agents. The
+    root has -1 for its parent; of equally central agents it is the first.
+    """
+    candidates = np.arange(min(count, CANDIDATES))
+    distances = np.where(agents.ids[:, None] == candidates, 0.0, FAR)
+    for _ in range(depth):
+        heard, neighbours = agents.tell(distances)
+        before = heard.copy()  # what neighbours knew: the distance of the one nearer to a root is among it
+        nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
+        distances = np.minimum(distances, nearest + 1)
+    if (distances > depth).any():
+        raise NetworkError(_too_few(count, int((distances <= depth).sum(axis=1).min()), depth))
+    heights = distances
+    for _ in range(depth):
+        heard, neighbours = agents.tell(heights)
+        heights = np.maximum(heights, np.stack([heard[places].max(axis=0) for places in neighbours.places]))
+    root = int(np.argmin(heights[0]))  # all hold the same heights by now
+    parents = [
+        -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
+        for agent, names, places in zip(agents.ids, neighbours.names, neighbours.places, strict=True)
+    ]
+    return np.column_stack([np.asarray(parents, dtype=np.float64), heights[:, root]])
+
+
+def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int, tree: Array | None = None) -> Array:
     """The network average of ``own (hosted, width)``.
 
     Parameters
@@ -54,14 +85,26 @@ def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int) -> Array:
         Agents of the network.
     depth : int
         Rounds after which everybody has heard of everybody.
+    tree : ndarray (hosted, 2), optional
+        That of `find_tree`; without one, agents agree on one first.
     """
-    _, parents = _flood(agents, np.empty((len(own), 0), dtype=np.int64), depth)
+    if tree is None:
+        _, parents = _flood(agents, np.empty((len(own), 0), dtype=np.int64), depth)
+    else:
+        parents, depth = _read_tree(tree)
     return _total(agents, own, parents, count, depth) / count
 
 
-def private_mean(agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int) -> Array:
-    """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better."""
+def private_mean(
+    agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int, tree: Array | None = None
+) -> Array:
+    """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better.
+
+    The exponents flood the network in either case.
+    """
     exponents, parents = _flood(agents, columns.exponents(own), depth)
+    if tree is not None:
+        parents, depth = _read_tree(tree)
     # No sum of all agents exceeds 2^62.
     unit = columns.unit(np.where(exponents == NOT_FINITE, 0, exponents) + math.ceil(math.log2(count)))
     masked = np.empty((len(own), columns.width), dtype=np.uint64)
@@ -104,11 +147,20 @@ def _total(
     parts = np.column_stack([own, np.ones(len(own), dtype=own.dtype)])  # the ones count the agents
     totals = _down(agents, _up(agents, parts, parents, depth), parents, depth)
     if (totals[:, -1] != count).any():
-        raise NetworkError(
-            f"a total must be over {count} agents; found {int(totals[:, -1].min())}: the network is not "
-            f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
-        )
+        raise NetworkError(_too_few(count, int(totals[:, -1].min()), depth))
     return np.ascontiguousarray(totals[:, :-1])
+
+
+def _too_few(count: int, found: int, depth: int) -> str:
+    return (
+        f"a total must be over {count} agents; found {found}: the network is not "
+        f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
+    )
+
+
+def _read_tree(tree: Array) -> tuple[NDArray[np.intp], int]:
+    """Parents and depth of a tree of `find_tree`."""
+    return tree[:, 0].astype(np.intp), int(tree[0, 1])
 
 
 def _up(agents: TreeAgents, parts: NDArray[T], parents: NDArray[np.intp], depth: int) -> NDArray[T]:
