@@ -117,8 +117,8 @@ def cell(rows: list[dict[str, str]]) -> tuple[str, float, float]:
 def table(rows: list[dict[str, str]]) -> str:
     """One line per instance: medians."""
     lines = [
-        "| instance | krylov | momentum | DeEPCA | krylov / better of the two | matrices sent: krylov | momentum "
-        "| DeEPCA |",
+        "| instance | krylov | momentum | DeEPCA | krylov / better of the two | matrices sent: krylov | "
+        "momentum | DeEPCA |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in [name for name in [*INSTANCES, *REAL] if any(row["instance"] == name for row in rows)]:

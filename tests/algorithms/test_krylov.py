@@ -24,10 +24,9 @@ def grown(C, Q, steps, most):
     """The space after some steps from the rows Q, with restarts."""
     V, T = np.empty((0, len(C))), np.empty((0, 0))
     for _ in range(steps):
-        space = extend(V, T, Q, Q @ C)
+        space = extend(V, T, Q, Q @ C, most)
         block = space.next_block(len(Q), np.empty((0, len(C))))
-        Q = block[block.any(axis=1)]
-        V, T = space.compressed(most, len(Q))
+        V, T, Q = space.V, space.T, block[block.any(axis=1)]
     return space
 
 

@@ -123,32 +123,15 @@ class DestinyKrylov(AlgorithmBase):
 
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
-        k, n, p = s.X.shape
-        Q = _rows_in_use(s.block[0])
-        first = not s.size.any()
-        products = _products(agents, Q, p)
-        sent = np.zeros((k, WIDTH * p, n))
-        sent[:, : len(Q)] = products
-        if first:
-            sent[:, p:] = s.X.swapaxes(1, 2)
-        own = _probe(s)
-        mean, probe = agents.exact_mean(sent, own, tree=s.tree)
-        block_apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
-        s = replace(s, disagreement=disagreement, apart=np.maximum(s.apart, block_apart))
-        common = mean[0]  # the same bits in every row
-        size = int(s.size.flat[0])
-        space = extend(s.basis[0, :size], s.projection[0, :size, :size], Q, common[: len(Q)])
-        if first:
-            return _store(replace(s, X=_of_all(polar(common[p:].T), k)), space, common[p:])
-        rows, slope = space.ritz(p)
-        scale = s.scale
-        if not scale.any():
-            start, euclidean = space.gradient_norms(s.X[0])
-            scale = _of_all(residual_scale(np.array([start]), np.array([euclidean]))[0], k)
-        X = turned_towards(rows, s.X[0])
-        relative = slope / float(scale.flat[0]) if scale.any() else 0.0
-        s = replace(s, X=_of_all(X, k), scale=scale, slope=np.full((k, 1, 1), relative))
-        return _store(s, space, np.empty((0, n)))
+        p, first = s.X.shape[2], not s.size.any()
+        Q, size = _rows_in_use(s.block[0]), int(s.size.flat[0])
+        s, mean = _average(s, Q, agents)
+        space = extend(
+            s.basis[0, :size], s.projection[0, :size, :size], Q, mean[: len(Q)], most=s.basis.shape[1]
+        )
+        start = mean[p:] if first else mean[:0]
+        s = replace(s, X=_of_all(polar(start.T), len(s.X))) if first else _with_ritz_vectors(s, space)
+        return _with_space(s, space, space.next_block(len(mean), start))
 
     def residual(self, s: KrylovState) -> Array:
         """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
@@ -165,34 +148,59 @@ class DestinyKrylov(AlgorithmBase):
         ]
 
 
-def _store(s: KrylovState, space: KrylovSpace, further: Array) -> KrylovState:
-    """The state with this space, restarted if there is no room, and the block that comes next."""
-    k, width, n = s.block.shape
-    most = s.basis.shape[1]
-    block = space.next_block(width, further)
-    V, T = space.compressed(most, len(_rows_in_use(block)))
-    basis, projection = np.zeros((most, n)), np.zeros((most, most))
-    basis[: len(V)], projection[: len(V), : len(V)] = V, T
+def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Array]:
+    """C Q as rows ``(2 p, n)``, in the first step with the mean of the X_i below it; and what was noticed."""
+    k, n, p = s.X.shape
+    sent = np.zeros((k, WIDTH * p, n))
+    if not s.size.any():
+        sent[:, p:] = s.X.swapaxes(1, 2)
+    _multiply(agents, Q, sent[:, : len(Q)], p)
+    own = _probe(s)
+    mean, probe = agents.exact_mean(sent, own, tree=s.tree)
+    apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
+    # The mean has the same bits in every row.
+    return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0].copy()
+
+
+def _with_ritz_vectors(s: KrylovState, space: KrylovSpace) -> KrylovState:
+    """The state with the leading Ritz vectors, turned towards X, in place of X."""
+    k, _, p = s.X.shape
+    rows, slope = space.ritz(p)
+    scale = float(s.scale.flat[0])
+    if not scale:
+        norms = space.gradient_norms(s.X[0])
+        scale = float(residual_scale(*(np.array([length]) for length in norms)).item())
     return replace(
         s,
-        block=_of_all(block, k),
-        basis=_of_all(basis, k),
-        projection=_of_all(projection, k),
-        size=np.full((k, 1, 1), float(len(V))),
+        X=_of_all(turned_towards(rows, s.X[0]), k),
+        scale=np.full((k, 1, 1), scale),
+        slope=np.full((k, 1, 1), slope / scale if scale else 0.0),
     )
 
 
-def _products(agents: Agents, Q: Array, p: int) -> Array:
-    """C_i Q ``(agents, rows, n)``, by gradients at p columns at a time."""
-    k, n = len(agents.ids), Q.shape[1]
-    out = np.empty((k, len(Q), n))
+def _with_space(s: KrylovState, space: KrylovSpace, block: Array) -> KrylovState:
+    """The state with this space and the block that comes next."""
+    k, most, m = len(s.X), len(space.rows), len(space.T)
+    projection = np.zeros((most, most))
+    projection[:m, :m] = space.T
+    return replace(
+        s,
+        block=_of_all(block, k),
+        basis=_of_all(space.rows, k),
+        projection=_of_all(projection, k),
+        size=np.full((k, 1, 1), float(m)),
+    )
+
+
+def _multiply(agents: Agents, Q: Array, out: Array, p: int) -> None:
+    """Write C_i Q to ``out (agents, rows, n)``, by gradients at p columns at a time."""
+    k, n = len(out), Q.shape[1]
     for start in range(0, len(Q), p):
         rows = Q[start : start + p]
         X = np.zeros((n, p))
         X[:, : len(rows)] = rows.T
         gradient = agents.gradient(np.broadcast_to(X, (k, n, p)))
         np.negative(gradient.swapaxes(1, 2)[:, : len(rows)], out=out[:, start : start + p])
-    return out
 
 
 def _probe(s: KrylovState) -> Array:

@@ -228,13 +228,14 @@ class HostedAgents:
         if count == 1:
             return arrays
         blocks = [a.reshape(len(a), -1) for a in arrays]
-        widths = tuple(b.shape[1] for b in blocks)
-        own = fixed_point.side_by_side(blocks, sum(widths))
         if self.private:
-            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth, tree)
+            widths = tuple(b.shape[1] for b in blocks)
+            own = fixed_point.side_by_side(blocks, sum(widths))
+            layout = fixed_point.layout(widths)
+            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree), widths)
         else:
-            mean = totals.tree_mean(self, own, count, self.depth, tree)
-        return tuple(b.reshape(a.shape) for a, b in zip(arrays, _cut(mean, widths), strict=True))
+            means = totals.tree_mean(self, blocks, count, self.depth, tree)
+        return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
 
     @property
     def depth(self) -> int:
@@ -244,12 +245,15 @@ class HostedAgents:
         assert self._depth is not None, "the network changes"
         return self._depth
 
-    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
-        """One round in which neighbours learn ``numbers (hosted, k)``: those of all agents heard."""
+    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
+        """One round in which neighbours learn ``blocks (hosted, k)``: those of all agents heard."""
         self._adopt(self.network.at(self.traffic.rounds))
-        received = self._swap([numbers])
-        self._count(numbers.shape[1] + (self.flood is not None))
-        return fixed_point.side_by_side(received, numbers.shape[1]), self.neighbours
+        received = list(self._swap(blocks))
+        widths = [block.shape[1] for block in blocks]
+        self._count(sum(widths) + (self.flood is not None))
+        if received[0].shape[1] != widths[0]:  # they came side by side
+            received = np.split(received[0], np.cumsum(widths), axis=1)
+        return received[: len(blocks)], self.neighbours
 
     @property
     def neighbours(self) -> Neighbours:
@@ -486,6 +490,13 @@ class Engine(Protocol):
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
         """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""
+
+
+def concatenate(*arrays: Array) -> Array:
+    """Arrays of some agents as one of all; what is stored once for agents that are equal stays so."""
+    if all(a.strides[0] == 0 for a in arrays) and all((a[0] == arrays[0][0]).all() for a in arrays):
+        return np.broadcast_to(arrays[0][0], (sum(map(len, arrays)), *arrays[0].shape[1:]))
+    return np.concatenate(arrays)
 
 
 def map_arrays(function: Callable[..., Array], *states: Any) -> Any:

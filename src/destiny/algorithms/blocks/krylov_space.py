@@ -22,7 +22,8 @@ HALF = 0.5  # of a unit vector that must be left when it is made orthogonal once
 class KrylovSpace:
     """V, T = V C V^T, and the part of C V^T that is not in the span of V."""
 
-    V: Array
+    rows: Array
+    """V, then zeros."""
     T: Array
     remainder: Array
     """Of the vectors added last, the only ones that have any, ``(added, n)``."""
@@ -30,8 +31,12 @@ class KrylovSpace:
     """Estimate of the norm of C, from below."""
 
     @property
+    def V(self) -> Array:
+        return self.rows[: len(self.T)]
+
+    @property
     def _last(self) -> slice:
-        return slice(len(self.V) - len(self.remainder), None)
+        return slice(len(self.T) - len(self.remainder), None)
 
     def gradient_norms(self, X: Array) -> tuple[float, float]:
         """Norms of the Riemannian and the Euclidean gradient at an orthonormal X ``(n, p)`` in the span."""
@@ -49,35 +54,32 @@ class KrylovSpace:
     def next_block(self, width: int, further: Array) -> Array:
         """Orthonormal rows ``(width, n)`` that span the remainder and ``further``, then zeros."""
         rows = np.concatenate([self.remainder, (self.size or 1.0) * further])
-        floor = ROUNDING * (self.size or 1.0)
-        for least in (floor, HALF):  # twice: short remainders keep traces of V
+        for least in (ROUNDING * (self.size or 1.0), HALF):  # twice: short remainders keep traces of V
             rows = orthonormal_rows(rows - (rows @ self.V.T) @ self.V, least)
         block = np.zeros((width, self.V.shape[1]))
         block[: len(rows)] = rows[:width]
         return block
 
-    def compressed(self, most: int, adding: int) -> tuple[Array, Array]:
-        """V and T, or half of ``most`` vectors if ``adding`` would be too many: leading Ritz vectors."""
-        if len(self.V) + adding <= most:
-            return self.V, self.T
-        values, S = np.linalg.eigh(self.T)
-        keep = most // 2
-        return S[:, -keep:].T @ self.V, np.diag(values[-keep:])
 
+def extend(V: Array, T: Array, Q: Array, CQ: Array, most: int) -> KrylovSpace:
+    """The space of V and of Q, both with orthonormal rows, from T = V C V^T and C Q.
 
-def extend(V: Array, T: Array, Q: Array, CQ: Array) -> KrylovSpace:
-    """The space of V and of Q, both with orthonormal rows, from T = V C V^T and C Q."""
+    It has at most ``most`` vectors: were there more, half as many leading Ritz vectors take the place of V.
+    """
+    if len(V) + len(Q) > most:
+        values, S = np.linalg.eigh(T)
+        V, T = S[:, -(most // 2) :].T @ V, np.diag(values[-(most // 2) :])
     old, m = len(V), len(V) + len(Q)
-    V = np.concatenate([V, Q])
-    H = V @ CQ.T
+    rows = np.zeros((most, V.shape[1]))
+    rows[:old], rows[old:m] = V, Q
+    H = rows[:m] @ CQ.T
     H[old:] = sym(H[old:])
     new = np.empty((m, m))
     new[:old, :old] = T
     new[:, old:], new[old:, :old] = H, H[:old].T
     lengths = np.sqrt(np.vecdot(CQ, CQ))
-    return KrylovSpace(
-        V, new, CQ - H.T @ V, float(max(lengths.max(initial=0.0), np.abs(new).max(initial=0.0)))
-    )
+    size = float(max(lengths.max(initial=0.0), np.abs(new).max(initial=0.0)))
+    return KrylovSpace(rows, new, CQ - H.T @ rows[:m], size)
 
 
 def orthonormal_rows(rows: Array, least: float) -> Array:
