@@ -81,7 +81,7 @@ def choose(
     others = [f"{other} of {a.kind}" for a, other in averaging if a is not algorithm]
     if cost.time <= momentum.time:
         first = "" if why is None else f"{why}; "
-        against = " and ".join([*others, f"{momentum} or more of destiny-momentum"])
+        against = f"{momentum} or more of destiny-momentum"
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
