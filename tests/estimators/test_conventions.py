@@ -52,7 +52,7 @@ def finer_tolerance(estimator):
     expected_failed_checks=finer_tolerance,
 )
 def test_scikit_learn_accepts_it(estimator, check):
-    np.random.seed(0)  # random_state is None here: the same networks and starts in every run of the tests
+    np.random.seed(0)  # noqa: NPY002 (random_state is None here: the same networks and starts in every run)
     check(estimator)
 
 

@@ -100,7 +100,9 @@ def test_units_of_the_features_do_not_matter(model):
 def test_averaged_scatter_and_a_run_agree(model):
     run = fit(method=CDADT())
     assert model.notes_[0].startswith("the agents averaged their scatter matrices")
-    assert run.converged_ and run.history_.rows and not model.history_.rows
+    assert run.converged_
+    assert run.history_.rows
+    assert not model.history_.rows
     assert model.n_rounds_ < run.n_rounds_
     np.testing.assert_allclose(run.predict_proba(X), model.predict_proba(X), atol=1e-8)
     np.testing.assert_allclose(run.transform(X), model.transform(X), atol=1e-6)
@@ -108,7 +110,8 @@ def test_averaged_scatter_and_a_run_agree(model):
 
 def test_agents_of_a_network_that_changes_run():
     model = fit(network=destiny.networks.link_loss(destiny.networks.complete(5), 0.2, seed=1))
-    assert model.converged_ and model.history_.rows
+    assert model.converged_
+    assert model.history_.rows
     np.testing.assert_allclose(
         model.predict_proba(X), LinearDiscriminantAnalysis().fit(X, Y).predict_proba(X), atol=1e-6
     )
