@@ -16,6 +16,7 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.prediction import Case, predict
 from destiny.diagnosis.simulation import agreement, descent, heavy_ball
 from destiny.geometry.stiefel import norm, random_point, tangent, transpose
+from destiny.problems.cached import CachedProblem
 from destiny.run.own_network import as_topology
 from tests.helpers.small_problems import generalised
 
@@ -496,7 +497,8 @@ def test_a_regulariser_is_diagnosed_by_trials_of_methods_with_a_prox():
 
 def test_a_regulariser_that_outweighs_f_is_worth_a_look():
     network = networks.erdos_renyi(8, prob=0.6, seed=0)
-    found = destiny.diagnose(pca(8, n=30, p=3) + problems.L1(0.3), network, Destiny())
+    cached = CachedProblem(pca(8, n=30, p=3) + problems.L1(0.3))  # as problems of files are
+    found = destiny.diagnose(cached, network, Destiny())
     assert any("a smaller weight?" in text for text in texts(found, "look"))
     assert any("needs a smooth objective" in text for text in texts(found, "problem"))
 

@@ -17,7 +17,7 @@ from destiny.problems.own_problem import as_problem
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.choice import numbers_in, obstacle
-from destiny.run.solve import prepare
+from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links

@@ -16,6 +16,7 @@ from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
+from destiny.diagnosis.smooth_part import SmoothPart
 from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
 from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
@@ -24,7 +25,6 @@ from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
 from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
-from destiny.problems.regularisers import Regularised
 from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
@@ -134,8 +134,8 @@ def diagnose(
     topology, regulariser = ready.network, ready.problem.regulariser
     centring = planned_rounds(ready.problem, topology)
     pooled = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
-    if isinstance(pooled, Regularised):
-        pooled = pooled.inner  # data and curvature are those of f
+    if regulariser is not None:
+        pooled = SmoothPart(pooled)  # data and curvature are those of f
     mass = pooled_mass(ready.problem)
     start = ready.observed.X.mean(axis=0)
     if mass is not None:
