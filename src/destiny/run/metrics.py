@@ -106,7 +106,6 @@ class Spread:
 
     @property
     def finite(self) -> bool:
-        """Whether every iterate is."""
         return bool(self.table[:, 2].all())
 
 
