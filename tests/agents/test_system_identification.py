@@ -138,7 +138,7 @@ def test_one_agent_finds_the_covariances_of_all_others(monkeypatch, seed):
     heard = np.concatenate(run_and_listen(monkeypatch, data, NETWORK, destiny.algorithms.DeEPCA())[:STEPS])
     simulation, left = attacker(data, NETWORK), np.inf
     rng = np.random.default_rng(seed)
-    for spread in (0.001, 0.05, 0.1, 0.2):  # further starts, for want of luck
+    for spread in (0.001, 0.05, 0.1, 0.1, 0.2, 0.2):  # further starts, for want of luck
         starts = TYPICAL + spread * rng.standard_normal((len(simulation.others), N, N))
         unknown = np.concatenate([start[TRIANGLE] for start in starts])
         for steps in HORIZONS:

@@ -438,7 +438,7 @@ def read_messages(
         )
     return Messages(private=True, bits=plain.bits), (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
-        "numbers are to a factor of 16, the largest residual of the stopping rule, and when messages come"
+        "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
 
 

@@ -59,8 +59,9 @@ def choose(
     """The method for a problem and a network.
 
     It is averaged models where they apply and are predicted to take less time than momentum: a round costs
-    its delay and the time to send its message. ``tolerance`` is 0 where a run has none. ``disclose`` is
-    whether neighbours may be sent a matrix of second moments.
+    its delay and the time to send its message. Where sums are private they need not be faster, as the sums of
+    gradient methods can be solved for the data (docs/privacy.md). ``tolerance`` is 0 where a run has none.
+    ``disclose`` is whether neighbours may be sent a matrix of second moments.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
@@ -72,6 +73,12 @@ def choose(
     if newton.time <= momentum.time:
         return Choice(
             DestinyNewton(), f"about {newton} are predicted, against {momentum} or more of destiny-momentum"
+        )
+    if messages.private:
+        return Choice(
+            DestinyNewton(),
+            f"it tells agents averages alone. About {newton} are predicted, against {momentum} of "
+            "destiny-momentum, whose private sums tell more",
         )
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {newton} of destiny-newton")
 
