@@ -186,6 +186,8 @@ def read(path: str | Path) -> Settings:
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
     if algorithm.about is not None and algorithm.about.triangles:
         disclosure += "; those of the first round are matrices of second moments"
+    elif algorithm.about is not None and algorithm.about.totals:
+        disclosure += "; those of every step are second moments times vectors that all agents know"
     settings = Settings(
         name=me["name"],
         index=me["index"],

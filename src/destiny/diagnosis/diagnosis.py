@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from destiny.algorithms import CDADT, FAPS, Destiny, DestinyMomentum, DestinyNewton, DestinyProx, Thanos
+from destiny.algorithms import (
+    CDADT,
+    FAPS,
+    Destiny,
+    DestinyKrylov,
+    DestinyMomentum,
+    DestinyNewton,
+    DestinyProx,
+    Thanos,
+)
 from destiny.algorithms.momentum import STIFFNESS
 from destiny.diagnosis import findings, text_report
 from destiny.diagnosis.advice import Advice, about_data, advise, fits
@@ -36,7 +45,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.centring import planned_rounds
-from destiny.run.choice import Choice, choose, obstacle
+from destiny.run.choice import Choice, choose, krylov_obstacle, obstacle
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -200,6 +209,8 @@ def usual_methods(problem: ProblemBase, network: TopologyBase) -> list[Algorithm
     methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
     if obstacle(problem, network) is None:
         methods.append(DestinyNewton())
+    elif krylov_obstacle(problem, network) is None:
+        methods.append(DestinyKrylov())
     if fits(FAPS(), problem, network):
         methods.append(FAPS())
     return methods
