@@ -9,7 +9,8 @@ from destiny.algorithms import METHODS
 from destiny.run.settings import settings_of
 
 HERE = Path(__file__).parent
-PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "sparse": "Sparse answers"}
+PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}
+PAGES |= {"sparse": "Sparse answers"}
 PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods
 INTRO = r"""# Methods

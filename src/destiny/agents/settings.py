@@ -187,10 +187,12 @@ def read(path: str | Path) -> Settings:
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
     if algorithm.about is not None and algorithm.about.triangles:
         disclosure += "; those of the first round are matrices of second moments"
+    elif algorithm.about is not None and algorithm.about.totals:
+        disclosure += "; those of every step are second moments times vectors that all agents know"
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which averaged models (destiny-newton) do not have (docs/privacy.md)"
+            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],

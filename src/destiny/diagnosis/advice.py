@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum, DestinyNewton
+from destiny.algorithms import DeEPCA, Destiny, DestinyKrylov, DestinyMomentum, DestinyNewton
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.network_options import Mixing, format_lambda, with_more_links, with_other_weights
@@ -15,7 +15,7 @@ from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase
-from destiny.run.choice import numbers_in, obstacle
+from destiny.run.choice import krylov_obstacle, numbers_in, obstacle
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
@@ -117,6 +117,8 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
         others.append(DeEPCA())
     if obstacle(trials.problem, trials.network) is None:
         others.append(DestinyNewton())
+    elif krylov_obstacle(trials.problem, trials.network) is None:
+        others.append(DestinyKrylov())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}
     finite = {name: there for name, there in predictions.items() if there.rounds is not None}
     if not finite:

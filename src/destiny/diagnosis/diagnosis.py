@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from destiny.algorithms import CDADT, Destiny, DestinyMomentum, DestinyNewton
+from destiny.algorithms import CDADT, Destiny, DestinyKrylov, DestinyMomentum, DestinyNewton
 from destiny.algorithms.momentum import STIFFNESS
 from destiny.diagnosis import findings, text_report
 from destiny.diagnosis.advice import Advice, about_data, advise
@@ -35,7 +35,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.centring import planned_rounds
-from destiny.run.choice import Choice, choose, obstacle
+from destiny.run.choice import Choice, choose, krylov_obstacle, obstacle
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -182,6 +182,8 @@ def diagnose(
     usual: list[AlgorithmBase] = [CDADT()] if mass is not None else [DestinyMomentum(), Destiny()]
     if obstacle(ready.problem, topology) is None:
         usual.append(DestinyNewton())
+    elif krylov_obstacle(ready.problem, topology) is None:
+        usual.append(DestinyKrylov())
     defaults = {m.kind: trials.predict(m) for m in usual}
     if theory:
         tell("sampling the constants of the theory")
