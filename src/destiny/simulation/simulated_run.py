@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_limits
 from destiny.algorithms import DestinyAsync
 from destiny.engines import Local
 from destiny.engines.local_agent import HostedAgent
-from destiny.errors import MismatchError, SettingsError
+from destiny.errors import SettingsError
 from destiny.geometry.stiefel import polar
-from destiny.problems import Centred
 from destiny.protocols import (
     Algorithm,
     Array,
@@ -27,10 +26,9 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import metrics
-from destiny.run.compatibility import require_fit
+from destiny.run.asynchronous import prepared_async
 from destiny.run.history import History
 from destiny.run.interrupt import deliver
-from destiny.run.messages import PLAIN
 from destiny.run.metrics import Measures
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -165,28 +163,9 @@ def async_method(
     algorithm: AsyncAlgorithmBase, problem: ProblemBase, network: TopologyBase, options: SolveOptions
 ) -> AsyncAlgorithmBase:
     """The method on this network, once it fits; with agents that agree to stop if that is asked for."""
-    require_fit(algorithm, problem)
-    if isinstance(problem, Centred):
-        raise MismatchError(
-            f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
-        )
-    if network.changes:
-        raise SettingsError(
-            f"{algorithm.kind} has no rounds, so its network cannot change from round to round: "
-            "give a fixed network, and the loss of messages in the world"
-        )
-    if options.messages.private:
-        raise SettingsError(
-            f"{algorithm.kind} cannot sum privately: masks cancel in sums over all neighbours of one round, "
-            "and there are no rounds; leave private out"
-        )
-    if options.messages.bits != PLAIN.bits:
-        raise SettingsError(
-            f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
-        )
+    method = prepared_async(algorithm, problem, network, options.messages)
     Tolerance(options.tolerance)
-    method = UntilQuiet(algorithm, options.tolerance) if options.decentralised else algorithm
-    return method.on(network)
+    return UntilQuiet(method, options.tolerance) if options.decentralised else method
 
 
 @dataclass(frozen=True)
