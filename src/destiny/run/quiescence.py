@@ -11,6 +11,7 @@ import numpy as np
 from destiny.protocols import About, Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 
 BUSY, QUIET, ALL_QUIET, DONE, OUT = 0.0, 1.0, 2.0, 3.0, 4.0
+SLACK = 10.0  # times the tolerance is quiet enough once somebody is done
 LARGEST = 2.0**53  # a stamp is a whole number below: exact in float64
 
 
@@ -67,7 +68,8 @@ class UntilQuiet(AsyncAlgorithmBase):
         0  its residual is above the tolerance
         1  it is not, and every neighbour has answered a message that was sent after it fell
         2  level 1, and all others were at 1 or above when last heard of
-        3  level 2, and all others too; or level 1 and somebody is at 3: done
+        3  level 2, and all others too; or level 1 and somebody is at 3, and then a residual of ten times the
+           tolerance is small enough for level 1: done
         4  it has given up, for instance because it is out of time: everybody is to end
 
     Levels travel with every message, with the stamp at which they were set; the newer word replaces the
@@ -112,7 +114,9 @@ class UntilQuiet(AsyncAlgorithmBase):
         """One iteration of the method, and the agent's level after it."""
         inner, message = self.inner.wake(state.inner, [letter.message for letter in inbox], agent)
         s = replace(self._hear(state, inbox, agent), inner=inner)
-        calm = self.inner.residual(inner) <= self.tolerance
+        # Who is done may stay where it is: an agent between two of them that differ is never quite calm.
+        slack = SLACK if (s.levels == DONE).any() else 1.0
+        calm = self.inner.residual(inner) <= slack * self.tolerance
         busy = s.busy if calm and np.isfinite(s.busy) else np.asarray(message.stamp)
         quiet = calm and bool((s.echo[agent.neighbours] > busy).all())
         levels, stamps = s.levels.copy(), s.stamps.copy()

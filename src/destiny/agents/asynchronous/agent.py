@@ -93,7 +93,7 @@ class AsyncAgent(AgentProcess):
         s = self.settings
         life = self.new_life()
         self.exchange = self.make_exchange(agreed=self.checkpoints.agreed is not None)
-        self.exchange.answer = self.answer
+        self.exchange.answer, self.exchange.life = self.answer, life
         if self.saved is not None:
             self.exchange.newest[:] = self.saved.state["newest"]
         self.connections.open(self.exchange)
@@ -232,7 +232,7 @@ class AsyncAgent(AgentProcess):
 
     def renew_life(self) -> None:
         """If somebody has heard of a later life, the files of this agent were lost: begin one after it."""
-        if self.exchange.life_heard > self.exchange.life:
+        if self.exchange.is_forgotten:
             heard = self.exchange.life_heard
             self.event_log.record(
                 "resumed", step=self.wakes, notes=[f"neighbours have heard of life {heard}"]
@@ -259,6 +259,8 @@ class AsyncAgent(AgentProcess):
             self.tell(*self.method.answer(state, [], self.agent), "out", [])
         self.checkpoints.agree(self.snapshot(reason=stop.reason, converged=stop.converged))
         self.exchange.agreed = True
+        for n in self.connections.neighbours:
+            n.silent = 0.0  # from here on agents wait for rounds
         return stop
 
     def answer(self, peer: Neighbour, letter: Letter) -> None:

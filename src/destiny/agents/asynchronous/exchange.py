@@ -46,7 +46,7 @@ class AsyncExchange(Exchange):
     news : dict from int to Letter
         By agent, the newest message since the last `take`.
     life, life_heard : int
-        That of this agent, and the largest of it that anybody has heard of: larger, if its files were lost.
+        The life of this agent, and the largest of those before it that somebody has heard of.
     agreed : bool
         Whether this agent has ended its iteration: rounds may follow.
     answer : callable or None
@@ -85,6 +85,11 @@ class AsyncExchange(Exchange):
         self.news = {}
         return letters
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether others have heard of a life that this agent knows nothing of: its files were lost."""
+        return self.life_heard >= self.life
+
     def publish(self, letter: Letter) -> None:
         """Make this the latest message; `send_pending` writes it."""
         self.latest, self.stamp = self.codec.pack(letter), float(letter.stamp)
@@ -107,7 +112,9 @@ class AsyncExchange(Exchange):
                 "its checkpoints were lost or are of another time; all agents must start a new run"
             )
         super().check_request(peer, need, 0)
-        self.life_heard = max(self.life_heard, mark)
+        # Nobody can have heard of this life before the first connection.
+        if mark > self.life or (mark == self.life and peer.connection_count == 0):
+            self.life_heard = max(self.life_heard, mark)
 
     def on_mark(self) -> None:
         """Marks are lives here; the few rounds at the end are kept until the run is over."""
@@ -149,9 +156,11 @@ class AsyncExchange(Exchange):
             return f"a message of agent {letter.sender:g} with stamp {letter.stamps[peer.index]:.0f}"
         mine = float(max(letter.heard[self.index], letter.stamps[self.index]))
         life = int(mine // LIFE)
-        if life >= MOST_LIVES or (life == self.life and mine > self.stamp):
+        beyond = life == self.life and mine > self.stamp and not self.is_forgotten
+        if life >= MOST_LIVES or beyond:
             return f"that it has heard message {mine:.0f} of this agent, which was never sent"
-        self.life_heard = max(self.life_heard, life)
+        if life > self.life:
+            self.life_heard = max(self.life_heard, life)
         return None
 
     def send_pending(self, peer: Neighbour) -> None:
@@ -171,11 +180,13 @@ class AsyncExchange(Exchange):
         self.written += 1
 
 
-def line_is_free(sock: socket.socket, size: int) -> bool:
+def line_is_free(sock: socket.socket | None, size: int) -> bool:
     """Whether less than one message of so many bytes waits to be acknowledged by the other machine.
 
     Otherwise a slow line would carry a queue of old messages: the system buffers megabytes.
     """
+    if sock is None or sock.fileno() < 0:  # the other side has just closed it
+        return False
     if LINE_QUEUE is None:
         return True
     waiting = array("i", [0])
