@@ -528,6 +528,10 @@ class AsyncAlgorithmBase(ABC):
     def restart(self, state: Any, life: int) -> Any:
         """The state of a checkpoint, of any age, to go on from; ``life`` is larger than ever before."""
 
+    def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
+        """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
+        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")
+
     @abstractmethod
     def answer(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
         """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""

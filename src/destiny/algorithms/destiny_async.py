@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
@@ -269,6 +270,25 @@ class DestinyAsync(AsyncAlgorithmBase):
         )
         s = arrays_only(s)
         return s, self._message(s, agent)
+
+    def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
+        """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
+        known, k, s = {int(j): at for at, j in enumerate(before)}, len(agent.neighbours), state
+        old = [known.get(int(j)) for j in agent.neighbours]
+        new = Inbox(
+            stamp=np.zeros(k),
+            echo=np.zeros(k),
+            uses=np.ones(k),
+            point=np.repeat(s.point[None], k, axis=0),
+            total=np.zeros((k, *s.X.shape)),
+            age=np.full(k, float(s.age)),
+            cosine=np.zeros(k),
+        )
+        for at, place in enumerate(old):
+            if place is not None:
+                for f in fields(Inbox):
+                    getattr(new, f.name)[at] = getattr(s.inbox, f.name)[place]
+        return replace(s, inbox=new)
 
     def answer(
         self, state: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent
