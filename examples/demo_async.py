@@ -30,7 +30,7 @@ NETWORK = destiny.networks.erdos_renyi(len(NAMES), prob=0.5, seed=0)
 EDGES = NETWORK.edges.tolist()
 SLOW, VICTIM = "Faro", "Calais"
 SECONDS, TIMES = 0.02, 20  # of a gradient, and how many times as long the slow one takes
-KILL, MOST_KILLS = 3.0, 6  # seconds after a start until the next kill, and how many there are at most
+KILL, MOST_KILLS = 3.0, 3  # seconds after a start until the next kill, and how many there are at most
 METHODS = {"synchronous": "destiny-momentum", "asynchronous": "destiny-async"}
 EXPERIMENT = """
 [problem]

@@ -113,7 +113,7 @@ def test_an_agent_that_crashes_again_and_again_stops_nobody_and_moves_nothing(tm
 
 
 def test_sigterm_kill_9_and_the_command_that_makes_the_run_again(tmp_path):
-    party = party_of(tmp_path, run="checkpoint = 20\nreplay = true")
+    party = party_of(tmp_path, run="checkpoint = 20\nreplay = true", deadline=PATIENCE)
     running = [party.start(i) for i in range(3)]
     wait_for(lambda: party.steps(0) and party.steps(1), "agents that have met")
     running[0].send_signal(signal.SIGTERM)

@@ -31,9 +31,8 @@ from destiny.run.stopping import DIVERGED, Stop
 from destiny.storage.checkpoint import Saved, flatten, unflatten
 
 IDLE = 0.2  # seconds without news after which an agent computes all the same
-CALM = (
-    0.01  # seconds between two wakes of an agent whose residual is below the tolerance: others are not done
-)
+CATCH_UP = 6.0  # seconds to wait for news of all neighbours after a restart: they dial every 5 s at least
+CALM = 0.01  # seconds between two wakes of an agent whose residual is below the tolerance
 AVERAGED = 3  # numbers in a message at the end besides a gradient: objective, variance and the flooded change
 AGREED = "converged: all agents agreed that their residuals are below the tolerance"
 
@@ -111,6 +110,8 @@ class AsyncAgent(AgentProcess):
         self.live(life)
         self.tell(*self.method.answer(self.state, [], self.agent), "answer", [])
         self.save()  # the neighbours' degrees are known from here on
+        if self.saved is not None and self.checkpoints.agreed is None:
+            self.catch_up()
 
     def new_life(self, heard: int = 0) -> int:
         """A life that nobody has heard of, on disk."""
@@ -137,6 +138,11 @@ class AsyncAgent(AgentProcess):
             except Absent:
                 raise self.absence([n for n in neighbours if not (n.degree or n.degree_in_hello)]) from None
         network.learn({n.index: n.degree or 0 for n in neighbours})
+
+    def catch_up(self) -> None:
+        """After a restart, hear everybody once, if that is soon: sums of very different age do not fit well."""
+        news, neighbours = self.exchange.news, self.connections.neighbours
+        self.connections.listen(lambda: len(news) == len(neighbours), CATCH_UP)
 
     # The iteration
 
