@@ -140,9 +140,9 @@ class AsyncAgent(AgentProcess):
         network.learn({n.index: n.degree or 0 for n in neighbours})
 
     def catch_up(self) -> None:
-        """After a restart, hear everybody once, if that is soon: sums of very different age do not fit well."""
-        news, neighbours = self.exchange.news, self.connections.neighbours
-        self.connections.listen(lambda: len(news) == len(neighbours), CATCH_UP)
+        """After a restart, hear everybody once, if that is soon: sums of different age do not fit well."""
+        everybody = len(self.connections.neighbours)
+        self.connections.listen(lambda: len(self.exchange.news) == everybody, CATCH_UP)
 
     # The iteration
 
