@@ -34,9 +34,10 @@ from destiny.run import centring
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
+from destiny.run.inputs import prepared_algorithm
 from destiny.run.interrupt import Interrupt
+from destiny.run.loop import iterate
 from destiny.run.moment import Moment
-from destiny.run.solve import iterate, prepared_algorithm
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
 
@@ -141,7 +142,6 @@ class Agent(AgentProcess):
 
     @property
     def engine(self) -> SingleAgentEngine:
-        """Where this agent lives."""
         s = self.settings
         return SingleAgentEngine(self.connections, s.index, self.outbox, self.privacy, s.messages.few_bits)
 

@@ -195,6 +195,8 @@ def read(path: str | Path) -> Settings:
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
     if algorithm.about is not None and algorithm.about.triangles:
         disclosure += "; those of the first round are matrices of second moments"
+    elif algorithm.about is not None and algorithm.about.totals:
+        disclosure += "; those of every step are second moments times vectors that all agents know"
     settings = Settings(
         name=me["name"],
         index=me["index"],
@@ -314,7 +316,6 @@ def parse_address(text: str, where: str) -> tuple[str, int]:
 
 
 def read_files(table: Any, folder: Path) -> TlsFiles:
-    """Read [tls]."""
     check(table, "[tls]", TLS, required=REQUIRED["tls"])
     crl = folder / table["crl"] if "crl" in table else None
     return TlsFiles(folder / table["ca"], folder / table["certificate"], folder / table["key"], crl)
