@@ -93,10 +93,12 @@ def check_world(world: World, network: TopologyBase) -> None:
         agents = [int(agent) for agent, _ in pairs]
         if len(set(agents)) < len(agents):
             raise SettingsError(f"{name} must name an agent once; found {sorted(agents)}")
-    times = dict(world.join)
+    joined = {int(agent): time for agent, time in world.join}
     for agent, time in world.leave:
-        if time <= times.get(agent, -1.0):
-            raise SettingsError(f"agent {agent} must join before it leaves; found {times[agent]} and {time}")
+        if time <= joined.get(int(agent), 0.0):
+            raise SettingsError(
+                f"agent {agent:g} must join before it leaves at {time:g} s: give a later time"
+            )
     W = network.at(0)
     if abs(W - W.T).max() > 1e-12:
         raise SettingsError("leave and join need symmetric weights: use metropolis weights")
