@@ -9,6 +9,7 @@ import destiny
 from destiny import networks, problems
 from destiny.errors import SettingsError
 from destiny.experiments import file
+from destiny.run import choice as module
 from destiny.run.choice import Cost, choose, momentum_cost, newton_cost, numbers_in
 from tests.helpers.agent_party import Party
 from tests.helpers.small_problems import small_problem
@@ -73,8 +74,8 @@ CHOICES = {
             0.0,
             destiny.Messages(private=True),
         ),
-        "destiny-momentum",
-        "rounds of 16 kB a link are predicted, against 304 rounds .* and 24 rounds of 5.36 MB a link of",
+        "destiny-krylov",
+        "averages alone. About 304 rounds of .* a link are predicted, against .* tell more",
     ),
     "small messages": (
         (SMOOTH["pca"], RING, 0.0, destiny.Messages(bits=8)),
@@ -95,6 +96,15 @@ def test_the_choice_and_its_reason(name):
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(choice.reason)
     assert str(choice) == f"{kind} was chosen: {choice.reason}"
+
+
+def test_the_faster_one_is_chosen_unless_its_sums_would_tell_the_data(monkeypatch):
+    monkeypatch.setattr(module, "newton_cost", lambda *_: Cost(10, 1000))
+    monkeypatch.setattr(module, "momentum_cost", lambda *_: Cost(10, 999))
+    plain, private = (choose(SMOOTH["pca"], RING, 0.0, destiny.Messages(private=p)) for p in (False, True))
+    assert plain.algorithm.kind == "destiny-momentum"
+    assert plain.reason.startswith("about 10 rounds of 7.99 kB a link are predicted, against")
+    assert private.algorithm.kind == "destiny-newton"
 
 
 def test_predictions_are_near_what_runs_take():

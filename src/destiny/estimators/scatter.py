@@ -13,7 +13,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array
-from destiny.run.choice import MOST, predicted_costs
+from destiny.run.choice import MOST, momentum_cost, newton_cost
 from destiny.validation import is_number
 
 CONSTANT = 1e-10  # standard deviation over mean of a column up to which it is rounding
@@ -62,7 +62,7 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
     network = session.network
     if method is not None or network.changes or network.diameter is None or shape[0] > MOST:
         return None
-    matrices, run = predicted_costs(shape, network)
+    matrices, run = newton_cost(shape, network), momentum_cost(shape, network)
     if matrices.time > run.time:
         return None
     return f"the agents averaged their scatter matrices: a run is predicted to take {run} or more"

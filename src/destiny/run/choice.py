@@ -60,8 +60,9 @@ def choose(
     """The method for a problem and a network.
 
     It is averaged models or Krylov spaces where they apply and are predicted to take less time than momentum:
-    a round costs its delay and the time to send its message. ``tolerance`` is 0 where a run has none.
-    ``disclose`` is whether neighbours may be sent second moments.
+    a round costs its delay and the time to send its message. Where sums are private they need not be faster,
+    as the sums of gradient methods can be solved for the data (docs/privacy.md). ``tolerance`` is 0 where a
+    run has none. ``disclose`` is whether neighbours may be sent second moments.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
@@ -83,6 +84,12 @@ def choose(
         first = "" if why is None else f"{why}; "
         against = f"{momentum} or more of destiny-momentum"
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
+    if messages.private:
+        return Choice(
+            algorithm,
+            f"it tells agents averages alone. About {cost} are predicted, against {momentum} of "
+            "destiny-momentum, whose private sums tell more",
+        )
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 
