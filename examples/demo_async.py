@@ -5,14 +5,15 @@ round waits for the slowest, and by the asynchronous one, in which nobody waits.
 pauses. Everything on this machine, in about a minute. Files go to demo-async/.
 """
 
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr
 from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from rich.table import Table
 import destiny
 from destiny import agents
 from destiny.agents import Outcome
-from destiny.cli.agent import process_age
 
 OUT = Path("demo-async")
 NAMES = ("Aarhus", "Bergen", "Calais", "Dublin", "Exeter", "Faro", "Genoa", "Hamburg")
@@ -30,7 +30,7 @@ NETWORK = destiny.networks.erdos_renyi(len(NAMES), prob=0.5, seed=0)
 EDGES = NETWORK.edges.tolist()
 SLOW, VICTIM = "Faro", "Calais"
 SECONDS, TIMES = 0.02, 20  # of a gradient, and how many times as long the slow one takes
-KILL, MOST_KILLS = 3.0, 3  # seconds after a start until the next kill, and how many there are at most
+KILL, MOST_KILLS = 3.0, 5  # seconds after a start until the next kill, and how many there are at most
 METHODS = {"synchronous": "destiny-momentum", "asynchronous": "destiny-async"}
 EXPERIMENT = """
 [problem]
@@ -86,21 +86,20 @@ class PausedAgents:
         return self.hosted.gradient(X)
 
 
-def run_agent(file: Path, seconds: float) -> None:
+def run_agent(folder: Path, name: str) -> None:
     """What ``destiny agent FILE`` does, with slow gradients."""
-    settings = agents.read(file)
-    slowed = replace(settings, problem=Paused(settings.problem, seconds))
-    outcome = agents.run(slowed, age=process_age())
-    print(outcome)
-
-
-def start(folder: Path, name: str) -> subprocess.Popen:
-    """An organisation starts its agent."""
     seconds = SECONDS * (TIMES if name == SLOW else 1)
-    with (folder / name / "said.txt").open("a") as file:
-        words = [sys.executable, __file__, str(folder / name / "agent.toml"), str(seconds)]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        return subprocess.Popen(words, stdout=file, stderr=file, env=environment)
+    settings = agents.read(folder / name / "agent.toml")
+    slowed = replace(settings, problem=Paused(settings.problem, seconds))
+    with (folder / name / "said.txt").open("a") as said, redirect_stderr(said):
+        agents.run(slowed)
+
+
+def start(folder: Path, name: str) -> BaseProcess:
+    """An organisation starts its agent, as a process of its own that has all modules already."""
+    process = get_context("fork").Process(target=run_agent, args=(folder, name))
+    process.start()
+    return process
 
 
 def free_port() -> int:
@@ -146,13 +145,13 @@ def race(label: str, kind: str, silos: list) -> tuple[float, int, list[Outcome]]
         time.sleep(0.05)
     began, kills = time.monotonic(), 0
     known, back = 0, began  # meetings of the victim before its last start, and when it was back
-    while any(process.poll() is None for process in running.values()):
+    while any(process.is_alive() for process in running.values()):
         time.sleep(0.05)
         if meetings(folder, VICTIM) == known:
             back = time.monotonic()
-        if time.monotonic() - back > KILL and kills < MOST_KILLS and running[VICTIM].poll() is None:
-            running[VICTIM].send_signal(signal.SIGKILL)
-            running[VICTIM].wait()
+        if time.monotonic() - back > KILL and kills < MOST_KILLS and running[VICTIM].is_alive():
+            running[VICTIM].kill()
+            running[VICTIM].join()
             known, kills = meetings(folder, VICTIM), kills + 1
             running[VICTIM] = start(folder, VICTIM)
     seconds = time.monotonic() - began
@@ -194,7 +193,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        run_agent(Path(sys.argv[1]), float(sys.argv[2]))
-    else:
-        main()
+    main()
