@@ -68,6 +68,7 @@ class Spy:
             "value",
             "mix",
             "regulariser",
+            "sampled",
             "private",
             "exact_mean",
         )
@@ -118,6 +119,7 @@ def test_only_gradients_and_mixing_are_used(method):
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
         {"regulariser"} if method.about.regularised else set()
     )
+    allowed |= {"sampled"} if method.about.stochastic else set()
     allowed |= {"mass"} if method.about.generalised else set()
     assert spy.asked <= allowed
 

@@ -37,6 +37,7 @@ from destiny.algorithms.pymanopt import Pymanopt
 from destiny.algorithms.rf_extra import RFExtra
 from destiny.algorithms.slpg import SLPG
 from destiny.algorithms.thanos import Thanos
+from destiny.algorithms.vrsgt import VRSGT
 from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
@@ -46,6 +47,7 @@ METHODS: tuple[type[Any], ...] = (
     DestinyProx,
     CDADT,
     Thanos,
+    VRSGT,
     DIGing,
     ATC,
     DRFGT,
@@ -106,6 +108,7 @@ __all__ = [
     "PCAL",
     "PLAM",
     "SLPG",
+    "VRSGT",
     "About",
     "DIGing",
     "DeEPCA",

@@ -18,6 +18,7 @@ from destiny.engines.totals import Words
 from destiny.errors import NetworkError
 from destiny.protocols import (
     Array,
+    CountedSamples,
     GeneralisedHosted,
     Hosted,
     Observer,
@@ -180,6 +181,17 @@ class HostedAgents:
             return self._hosted.gradient(X)
         self.traffic.minibatches += 1
         return np.asarray(self._sample(X, step))
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+        return self._sample is not None
+
+    def sample_counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of the hosted agents, ``(hosted, 2)``; NaN if not known."""
+        if isinstance(self._hosted, CountedSamples):
+            return self._hosted.counts()
+        return np.full((len(self.ids), 2), np.nan)
 
     def hessian(self) -> Array | None:
         """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
@@ -359,6 +371,7 @@ class SilentAgents:
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
+        self.sampled = agents.sampled
         self.private, self.bits = agents.private, bits
         self.largest = self.groups = self.bytes = 0
 

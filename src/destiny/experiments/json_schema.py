@@ -58,6 +58,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "precision": "of sdl: float32 is faster",
         "center": "subtract the mean of everybody's samples, found by averaging",
         "standardise": "also divide each column by its standard deviation",
+        "batch": "samples in a mini-batch, for methods that take them",
         "regulariser": "a term that makes answers sparse",
         "privacy": "noise that hides single samples of pca",
         "header": "whether .csv files begin with names of columns",

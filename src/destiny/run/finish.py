@@ -103,6 +103,7 @@ def make_result(
         scale=None if report is None else report.scale,
         target_mean=None if report is None else report.target_mean,
         **moment.traffic.evaluations(),
+        passes=observed.passes(moment),
     )
 
 

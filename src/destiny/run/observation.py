@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 
 import numpy as np
@@ -48,6 +49,7 @@ class GlobalMeasures:
         self.measures: metrics.Measures | None = None
         self.notes: list[str] = []
         self.seconds = 0.0
+        self.share = 1.0
 
     def begin(self, moment: Moment, saved: Saved | None) -> None:
         """Evaluate the start; raise CheckpointError if ``saved`` is damaged or of other data."""
@@ -57,6 +59,7 @@ class GlobalMeasures:
             mean = moment.mass.polar(mean)
             self.notes += [note for note in [moment.mass.note] if note is not None]
         self.values = team.values(mean)
+        self.share = minibatch_share(team)
         if self.regulariser is None:
             self.reference = metrics.reference(team, mean, moment.mass)
         else:
@@ -95,12 +98,21 @@ class GlobalMeasures:
             **self.measures.as_dict(),
             **moment.traffic.evaluations(),
             bytes=moment.traffic.bytes,
+            passes=self.passes(moment),
         )
         self.seconds += time.perf_counter() - clock
         logger.debug("step %d, round %d: %s", moment.step, moment.round, self.measures)
         return self.measures
 
     last = measure
+
+    def passes(self, moment: Moment) -> float:
+        """Passes over the data so far: samples whose gradients were evaluated, by all samples of all agents.
+
+        NaN for mini-batches of unknown size.
+        """
+        sampled = moment.traffic.minibatches
+        return moment.traffic.gradients + (self.share * sampled if sampled else 0.0)
 
     def cached(self, moment: Moment) -> metrics.Measures | None:
         """The measures of this step if they were taken before."""
@@ -113,3 +125,9 @@ class GlobalMeasures:
     def gather(self, team: Team, part: Array) -> Array:
         """An array of all agents."""
         return team.gather([part])
+
+
+def minibatch_share(team: Team) -> float:
+    """The share of all samples of all agents in the mini-batches of a step; NaN if it is not known."""
+    drawn, samples = team.gather(team.each(lambda _, agents: agents.sample_counts(), team.hosts)).sum(axis=0)
+    return float(drawn / samples) if samples > 0 else math.nan

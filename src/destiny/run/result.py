@@ -115,6 +115,9 @@ class Result(RunOutcome):
         measuring; of a square X that was tried with both signs of det X, of both runs together.
     gradients, minibatches, values : int
         What each agent evaluated of its own f_i: full gradients, gradients of mini-batches, values.
+    passes : float
+        Passes over the data: samples whose gradients were evaluated, by all samples of all agents. As many as
+        gradients where there are no mini-batches; NaN where the size of mini-batches is not known.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
@@ -146,6 +149,7 @@ class Result(RunOutcome):
     gradients: int = 0
     minibatches: int = 0
     values: int = 0
+    passes: float = 0.0
     private: bool = False
     bits: int = FULL
     regulariser: str | None = None
@@ -185,7 +189,9 @@ class Result(RunOutcome):
     def computed(self) -> str:
         """What each agent evaluated, for people."""
         text = f"{self.gradients} gradients"
-        return f"{text}, {self.minibatches} of mini-batches" if self.minibatches else text
+        if not self.minibatches:
+            return text
+        return f"{text}, {self.minibatches} of mini-batches, {self.passes:.1f} passes over the data"
 
     def summary(self) -> dict[str, Any]:
         """The facts, ready for a JSON file; a number that is not finite is None there."""
@@ -201,6 +207,7 @@ class Result(RunOutcome):
             "gradients": self.gradients,
             "minibatches": self.minibatches,
             "values": self.values,
+            "passes": self.passes if self.passes == self.passes else None,
             "seconds": self.seconds,
             **(
                 {}
@@ -217,7 +224,7 @@ class Result(RunOutcome):
     def plot(
         self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
     ) -> Any:
-        """Draw the three measures over rounds, ``"scalars"``, ``"bytes"`` or ``"seconds"``; return the axes.
+        """Draw the three measures over rounds, "scalars", "bytes", "passes" or "seconds"; return the axes.
 
         They are drawn into ``axes``, three matplotlib Axes, or a new figure; with a ``path`` it is written
         there, without one notebooks show it.
