@@ -29,7 +29,7 @@ from destiny.engines.totals import message_size
 from destiny.errors import DestinyError, MissingExtraError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
-from destiny.run import centring
+from destiny.run import centring, clipped
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
@@ -197,6 +197,7 @@ class Agent:
             if stop is not None:
                 break
         assert stop is not None
+        stop = clipped.weakened(stop, s.messages)
         if stop.signal is not None:
             raise StoppedBySignal(stop.signal, f"after step {moment.step}")
         self.view.phase = "averaging"
@@ -208,6 +209,8 @@ class Agent:
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
+        if notes := clipped.remark(s.messages):
+            outcome = replace(outcome, notes=[*outcome.notes, *notes])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))
         self.checkpoints.write_outbox(self.outbox, team.traffic.rounds)

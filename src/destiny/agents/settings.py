@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from destiny.problems.data.partition import remote_source
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, TopologyBase
 from destiny.run.choice import Choice, choose
+from destiny.run.clipped import shortage
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
@@ -180,7 +181,7 @@ def read(path: str | Path) -> Settings:
     X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
     network = read_network(tables, me, neighbours, folder)
-    messages, disclosure = read_messages(tables.get("messages", {}), network, neighbours)
+    messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
@@ -380,14 +381,16 @@ def read_algorithm(
 
 
 def read_messages(
-    table: dict[str, Any], network: TopologyBase, neighbours: list[Neighbour]
+    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
 ) -> tuple[Messages, str]:
     """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
     check(table, "[messages]", MESSAGES)
     setting, degree = table.get("private"), len(neighbours)
-    plain = Messages(bits=table.get("bits", PLAIN.bits))
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
     if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
         raise SettingsError(f"[messages] {unsteady_network}")
+    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
+        raise SettingsError(f"[messages] {few}")
     if isinstance(network, Neighbourhood):
         alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
         why = alone if degree == 1 else None
@@ -401,12 +404,13 @@ def read_messages(
             f"sums cannot be private: {why}; link it to a second one, or write private = false into "
             "[messages] of every agent's file"
         )
-    if plain.few_bits and setting is None:
+    if plain != PLAIN and setting is None:
+        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
         raise SettingsError(
-            f"[messages] bits = {plain.bits} cannot go with private sums, which agents use unless they are "
-            "told otherwise: write private = false into [messages] of every agent's file, or leave bits out"
+            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
+            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
-    return Messages(private=True, bits=plain.bits), (
+    return replace(plain, private=True), (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
         "numbers are to a factor of 16, the largest residual of the stopping rule, and when messages come"
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines.clipping import clipped_round
 from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
 from destiny.engines.quantisation import Copies
 from destiny.engines.totals import Words
@@ -122,6 +123,8 @@ class HostedAgents:
         Where messages have few bits: what the hosted agents have sent, added up, and what it mixes to.
     masked : SumExchange or None
         The exchange, where neighbours may not know this agent's numbers.
+    liars : int
+        Neighbours of an agent that may lie: mixing is clipped (`destiny.engines.clipping`) unless it is 0.
     """
 
     def __init__(self, ids: Sequence[int], hosted: Hosted, network: TopologyBase, exchange: Exchange) -> None:
@@ -134,6 +137,7 @@ class HostedAgents:
         self.agreed: Agreed | None = None
         self.copies: Copies | None = None
         self.masked: SumExchange | None = None
+        self.liars = 0
         self.call = OUTSIDE
         self._depth: int | None = None
         self._weights: csr_array[Any, Any] | None = None
@@ -219,6 +223,8 @@ class HostedAgents:
                 blocks = self._private_round(blocks, slot)
             elif self.copies is not None:
                 blocks = self._quantised_round(blocks, slot, self.copies)
+            elif self.liars > 0:
+                blocks = self._clipped_round(blocks)
             else:
                 blocks = self._round(blocks)
         return tuple(b.reshape(shape) for b, shape in zip(blocks, shapes, strict=True))
@@ -287,6 +293,16 @@ class HostedAgents:
         widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
         self._count(sum(widths))
         return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
+
+    def _clipped_round(self, blocks: Sequence[Array]) -> list[Array]:
+        """The same, but nobody pulls an agent further than all but the farthest neighbours do."""
+        self._adopt(self.network.at(self.traffic.rounds))
+        received = self._swap(blocks)
+        widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
+        self._count(sum(widths))
+        if len(received) < len(widths):
+            received = np.split(received[0], np.cumsum(widths)[:-1], axis=1)
+        return clipped_round(blocks, received[: len(blocks)], self.neighbours, self.liars)
 
     def _private_round(self, blocks: Sequence[Array], slot: Slot) -> list[Array]:
         """The same by exact sums: own number by its weight, plus what the neighbours' numbers add up to."""

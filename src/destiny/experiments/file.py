@@ -92,7 +92,7 @@ STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bo
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
-MESSAGES = {"private": bool, "bits": int}
+MESSAGES = {"private": bool, "bits": int, "clip": int}
 Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 

@@ -99,6 +99,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "messages": {
         "private": "neighbours learn sums, not what one agent sends",
         "bits": "of a number in a message: 8, 16 or 64",
+        "clip": "neighbours of an agent that may lie; the answer is then approximate",
     },
 }
 """What each key means, in a few words: editors show it, and `destiny new` writes it into files."""

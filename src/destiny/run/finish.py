@@ -97,6 +97,7 @@ def make_result(
         interrupted=signal,
         private=messages.private,
         bits=messages.bits,
+        clip=messages.clip,
         measuring=observed.seconds,
         state=team.own(moment.parts),
         mean=None if report is None else report.mean,

@@ -30,6 +30,8 @@ class GlobalMeasures:
     ----------
     X : ndarray (d, n, p)
         The start.
+    tracks : bool
+        Whether mean(D) = mean(H) holds; not where messages are clipped.
     measures : Measures or None
         The newest.
     seconds : float
@@ -37,12 +39,17 @@ class GlobalMeasures:
     """
 
     def __init__(
-        self, algorithm: AlgorithmBase, X: Array, every: int, regulariser: Regulariser | None = None
+        self,
+        algorithm: AlgorithmBase,
+        X: Array,
+        every: int,
+        regulariser: Regulariser | None = None,
+        tracks: bool = True,
     ) -> None:
         if not is_whole(every) or every < 0:
             raise SettingsError(f"every must be a whole number >= 0; found {every!r}")
         self.algorithm, self.X, self.every = algorithm, X, every
-        self.regulariser = regulariser
+        self.regulariser, self.tracks = regulariser, tracks
         self.composite: metrics.Composite | None = None
         self.history = History()
         self.values: Array = np.empty(0)
@@ -73,7 +80,7 @@ class GlobalMeasures:
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
         pairs = [pair for part in moment.parts if (pair := self.algorithm.tracked(part)) is not None]
-        if pairs:
+        if pairs and self.tracks:
             D, H = zip(*pairs, strict=True)
             gap = float(norm(team.mean(D) - team.mean(H)))
             size = float(team.gather([norm(h) for h in H]).mean())

@@ -130,6 +130,8 @@ class Result(RunOutcome):
         Whether agents learnt sums over their neighbours only (`destiny.Messages`).
     bits : int
         Of a number in a message: 64, or 8 or 16 where messages are small.
+    clip : int
+        Neighbours of an agent that may have lied; with one or more the answer is approximate.
     interrupted : str or None
         Name of the signal that ended the run, if one did and the caller's handler returned.
     regulariser : str or None
@@ -152,6 +154,7 @@ class Result(RunOutcome):
     passes: float = 0.0
     private: bool = False
     bits: int = FULL
+    clip: int = 0
     regulariser: str | None = None
 
     @property
@@ -176,7 +179,7 @@ class Result(RunOutcome):
     def heading(self) -> list[str]:
         """The method and the sizes of the problem."""
         n, p = self.X.shape
-        sent = Messages(self.private, self.bits)
+        sent = Messages(self.private, self.bits, self.clip)
         how = "" if sent == PLAIN else f", {sent}"
         return [f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n} x {p}{how}"]
 
@@ -219,6 +222,7 @@ class Result(RunOutcome):
             **({} if self.choice is None else {"choice": self.choice}),
             **({"private": True} if self.private else {}),
             **({} if self.bits == FULL else {"bits": self.bits}),
+            **({} if self.clip == 0 else {"clip": self.clip}),
         }
 
     def plot(

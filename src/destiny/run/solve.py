@@ -31,7 +31,7 @@ from destiny.protocols import (
     Topology,
     TopologyBase,
 )
-from destiny.run import constraint, message_memory, privacy, square
+from destiny.run import clipped, constraint, message_memory, privacy, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import centre, planned_rounds, without_shifts
 from destiny.run.checkpointing import CheckpointFolder
@@ -89,7 +89,7 @@ def iterate(
         A checkpoint to continue from.
     messages : Messages
         How messages travel: `Messages(private=True)` lets neighbours learn sums only, `Messages(bits=8)`
-        makes messages small.
+        makes messages small, `Messages(clip=1)` protects from a neighbour that lies.
     """
     ours, topology, X = check_inputs(problem, network, start, seed, messages)
     if algorithm is None:
@@ -119,7 +119,10 @@ def _moments(
         common = _facts(problem, network, algorithm, resume) | {"messages": str(messages)}
         X = team.require_same({**common, **facts}, X)
         message_memory.require_messages(messages, algorithm, network)
+        clipped.require_clip(messages, algorithm, problem)
+        clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
         message_memory.begin_sums(team, network, messages, resume)
+        clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)
         mass = constraint.find_mass(problem, team)
@@ -308,6 +311,7 @@ class Run:
                 stop = self.driver.after_step(moment, lambda: interrupt.name)
                 bar.update(moment.round, self.observed.measures)
                 if stop is not None:
+                    stop = clipped.weakened(stop, self.options.messages)
                     result = self._result(moment, stop)
                     half = self._compare_halves(moment, result.X)
                     if moment.team.leader:
@@ -338,7 +342,7 @@ class Run:
             self.observed,
             tolerance=self.options.tolerance,
             decentralised=self.options.decentralised,
-            remarks=[*self.store.notes, *self.observed.notes],
+            remarks=[*self.store.notes, *self.observed.notes, *clipped.remark(self.options.messages)],
             choice=self.choice,
             signal=self.driver.signal,
             messages=self.options.messages,
@@ -450,6 +454,8 @@ def prepare(
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
     message_memory.require_messages(o.messages, method, topology)
+    clipped.require_clip(o.messages, method, ours)
+    clipped.require_neighbours(o.messages, topology, range(topology.agents))
     private = o.messages.private
     preparations = {
         "find the mean": planned_rounds(ours, topology, private),
@@ -471,7 +477,7 @@ def prepare(
     title = o.label or method.kind
 
     def make_run(X: Array, folder: Path | None, label: str, mirror: Run | None = None) -> Run:
-        observed = GlobalMeasures(method, X, o.every, ours.regulariser)
+        observed = GlobalMeasures(method, X, o.every, ours.regulariser, tracks=not o.messages.clip)
         store = CheckpointFolder(folder, o.checkpoint_every, {} if folder is None else identity())
         tolerance: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
         rules = [*tolerance, Diverged(), *o.rules, *limits]

@@ -184,6 +184,10 @@ def async_method(
         raise SettingsError(
             f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
         )
+    if options.messages.clip:
+        raise SettingsError(
+            f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
+        )
     Tolerance(options.tolerance)
     method = UntilQuiet(algorithm, options.tolerance) if options.decentralised else algorithm
     return method.on(network)
