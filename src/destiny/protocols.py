@@ -302,6 +302,10 @@ class Agents(Protocol):
         """
 
     @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
+
+    @property
     def private(self) -> bool:
         """Whether agents learn sums over their neighbours, and averages by `exact_mean`, only.
 

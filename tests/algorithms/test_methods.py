@@ -69,6 +69,7 @@ class Spy:
             "mix",
             "regulariser",
             "sampled",
+            "clipped",
             "private",
             "exact_mean",
         )
@@ -114,7 +115,7 @@ def test_only_gradients_and_mixing_are_used(method):
     state = algorithm.init(X, spy)
     for _ in range(3):
         state = algorithm.step(state, spy)
-    allowed = {"ids", "gradient", "mix", "private"} | ({"value"} if method.about.alone else set())
+    allowed = {"ids", "gradient", "mix", "private", "clipped"} | ({"value"} if method.about.alone else set())
     allowed |= {"exact_mean"} if method.about.totals else set()
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
         {"regulariser"} if method.about.regularised else set()

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import destiny
+from benchmarks import passes as benchmark
+from benchmarks.rows import read
 from destiny.algorithms import KINDS, VRSGT, DestinyMomentum
 from destiny.engines import Local
 from destiny.geometry import stiefel
 from destiny.geometry.directions import DIRECTIONS
 from destiny.problems import batched
+from tests.helpers import ROOT
 from tests.helpers.small_problems import agents_of, silos_of, small_problem
 
 D = 6
@@ -149,3 +152,13 @@ def test_settings_are_checked(make, sentence):
 def test_settings_are_those_of_accelerated_destiny_and_two_more():
     names = {field.name for field in dataclasses.fields(VRSGT)}
     assert names - {field.name for field in dataclasses.fields(DestinyMomentum)} == {"period", "momentum"}
+
+
+def test_the_table_of_the_documentation_is_that_of_the_benchmark_and_a_third_at_most():
+    page = (ROOT / "docs" / "minibatches.md").read_text(encoding="utf-8")
+    rows = read(ROOT / "docs" / "passes.csv")
+    assert benchmark.table(rows) in page, "stale: run python -m benchmarks.passes"
+    passes = {(row["instance"], row["method"], row["seed"]): float(row["passes"]) for row in rows}
+    for (name, method, seed), spent in passes.items():
+        if name in benchmark.REAL and method in ("vrsgt 5 %", "vrsgt 2 %"):
+            assert spent < passes[name, "destiny-momentum", seed] / 3

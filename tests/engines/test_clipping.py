@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 import destiny
+from benchmarks import liars as benchmark
+from benchmarks.rows import read
 from destiny.algorithms import DGD, DestinyMomentum, DestinyNewton
 from destiny.engines import Liars, Local
 from destiny.engines.clipping import clipped_mean
 from destiny.engines.liars import ATTACKS
 from destiny.geometry import stiefel
+from tests.helpers import ROOT
 from tests.helpers.small_problems import agents_of, generalised, small_problem
 
 D = 12
@@ -155,3 +158,10 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(run, sentence):
     with pytest.raises(destiny.DestinyError, match=sentence) as raised:
         run()
     assert "\n" not in str(raised.value)
+
+
+def test_the_table_of_the_documentation_is_that_of_the_benchmark():
+    page = (ROOT / "docs" / "liars.md").read_text(encoding="utf-8")
+    rows = read(ROOT / "docs" / "liars.csv")
+    assert {int(row["seed"]) for row in rows} == set(benchmark.SEEDS)
+    assert benchmark.table(rows) in page, "stale: run python -m benchmarks.liars"

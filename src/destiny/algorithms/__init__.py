@@ -28,6 +28,7 @@ from destiny.algorithms.faps import FAPS
 from destiny.algorithms.fast_pca import FastPCA
 from destiny.algorithms.landing import Landing
 from destiny.algorithms.momentum import DestinyMomentum
+from destiny.algorithms.multiplier_correction import MultiplierCorrection
 from destiny.algorithms.newton import DestinyNewton
 from destiny.algorithms.pcal import PCAL
 from destiny.algorithms.pencf import PenCF
@@ -73,6 +74,7 @@ METHODS: tuple[type[Any], ...] = (
     ExPen,
     Landing,
     WenYin,
+    MultiplierCorrection,
     SLPG,
     Pymanopt,
 )
@@ -122,6 +124,7 @@ __all__ = [
     "Extra",
     "FastPCA",
     "Landing",
+    "MultiplierCorrection",
     "PGExtra",
     "PenCF",
     "Pymanopt",

@@ -46,6 +46,10 @@ class SmoothedAgents:
     def sampled(self) -> bool:
         return self.agents.sampled
 
+    @property
+    def clipped(self) -> bool:
+        return self.agents.clipped
+
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
 

@@ -234,6 +234,11 @@ class HostedAgents:
         """Whether agents learn sums over their neighbours and averages only."""
         return self.agreed is not None
 
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie."""
+        return self.liars > 0
+
     def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
         """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
         count = self.network.agents
@@ -388,7 +393,7 @@ class SilentAgents:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
         self.sampled = agents.sampled
-        self.private, self.bits = agents.private, bits
+        self.private, self.clipped, self.bits = agents.private, agents.clipped, bits
         self.largest = self.groups = self.bytes = 0
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002

@@ -27,7 +27,7 @@ def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tupl
     """
     if agents.private:
         return agents.exact_mean(*arrays), True
-    if agents.liars:
+    if agents.clipped:
         return agents.mix(
             *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
         ), True
