@@ -373,7 +373,7 @@ def test_other_methods_refuse_batches_naming_those_that_take_them(method):
     agents = 1 if method.about.alone else D
     problem = make(batch=4, data=silos()[:agents])
     with pytest.raises(
-        MismatchError, match=r"batches of 4: choose a stochastic method \(vrsgt, dgd, drsgd, dprgd\)"
+        MismatchError, match=r"batches of 4: choose a stochastic method \(vrsgt, dgd, drsgd, drsm, dprgd\)"
     ):
         destiny.solve(problem, destiny.networks.complete(agents), method())
 

@@ -20,6 +20,7 @@ from destiny.algorithms.drcgd import DRCGD
 from destiny.algorithms.drfgt import DRFGT
 from destiny.algorithms.drgta import DRGTA
 from destiny.algorithms.drsgd import DRSGD
+from destiny.algorithms.drsm import DRSM
 from destiny.algorithms.dsa import DSA
 from destiny.algorithms.exact_diffusion import ExactDiffusion
 from destiny.algorithms.expen import ExPen
@@ -58,6 +59,7 @@ METHODS: tuple[type[Any], ...] = (
     DGD,
     DRGTA,
     DRSGD,
+    DRSM,
     DPRGT,
     DPRGD,
     DRCGD,
@@ -103,6 +105,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "DSA",
     "FAPS",
     "KINDS",
