@@ -91,7 +91,7 @@ class RegularisedHosted(Hosted, Protocol):
 
     @property
     def regulariser(self) -> Regulariser:
-        """r."""
+        """The regulariser r of f + r."""
 
 
 @runtime_checkable
@@ -108,11 +108,11 @@ class Problem(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """Load what the agents ``ids`` need, and nothing else."""
@@ -124,12 +124,12 @@ class ProblemBase(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def host(self, ids: Sequence[int]) -> Hosted:
@@ -188,7 +188,7 @@ class Topology(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process.
@@ -210,7 +210,7 @@ class TopologyBase(ABC):
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def at(self, round: int) -> csr_array[Any, Any]:
@@ -313,10 +313,16 @@ class Agents(Protocol):
         what everybody had at first.
         """
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        """A tree of few levels, for `exact_mean`: ``(agents, 2)``, the parents, and the depth of the tree.
+
+        For networks that stay; it takes two diameters of rounds.
+        """
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, the same bits at all agents, in three diameters of rounds.
 
-        For networks that stay.
+        For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
         """
 
 
@@ -465,7 +471,7 @@ class LocalAgent(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @property
     def neighbours(self) -> NDArray[np.intp]:
@@ -477,7 +483,7 @@ class LocalAgent(Protocol):
 
     @property
     def own_weight(self) -> float:
-        """w_ii."""
+        """Weight w_ii of its own iterate."""
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""

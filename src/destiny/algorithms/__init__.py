@@ -27,6 +27,7 @@ from destiny.algorithms.expen import ExPen
 from destiny.algorithms.extra import Extra
 from destiny.algorithms.faps import FAPS
 from destiny.algorithms.fast_pca import FastPCA
+from destiny.algorithms.krylov import DestinyKrylov
 from destiny.algorithms.landing import Landing
 from destiny.algorithms.momentum import DestinyMomentum
 from destiny.algorithms.multiplier_correction import MultiplierCorrection
@@ -46,6 +47,7 @@ METHODS: tuple[type[Any], ...] = (
     Destiny,
     DestinyMomentum,
     DestinyNewton,
+    DestinyKrylov,
     DestinyProx,
     CDADT,
     Thanos,
@@ -119,6 +121,7 @@ __all__ = [
     "DeEPCA",
     "Destiny",
     "DestinyAsync",
+    "DestinyKrylov",
     "DestinyMomentum",
     "DestinyNewton",
     "DestinyProx",
