@@ -9,7 +9,8 @@ from destiny.algorithms import METHODS
 from destiny.run.settings import settings_of
 
 HERE = Path(__file__).parent
-PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "sparse": "Sparse answers"}
+PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}
+PAGES |= {"sparse": "Sparse answers"}
 PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods
 INTRO = r"""# Methods
@@ -19,7 +20,7 @@ INTRO = r"""# Methods
 Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
 every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
 puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same. Agents of
-`destiny-async` (`destiny.DestinyAsync`) have no rounds and run in simulated time: [Asynchrony](asynchrony.md).
+`destiny-async` (`destiny.DestinyAsync`) have no rounds: they run in simulated time and between organisations, see [Asynchrony](asynchrony.md).
 
 ```python
 import destiny
@@ -45,7 +46,7 @@ others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basi
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
-STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches). REGULARISED also
+STOCHASTIC also work with the gradients of [mini-batches](minibatches.md). REGULARISED also
 minimise f + r with a [regulariser](sparse.md) r; for such problems THANOS is not exact. GENERALISED also takes the
 [constraint](generalised.md) $X^T M X = I$. STAR needs a [star](star.md).
 """
@@ -146,7 +147,8 @@ def measured() -> str:
         "Rounds until stationarity, consensus and feasibility are all below 1e-8, opening rounds included, with every\n"
         "method's defaults; or the largest of the three after the rounds allowed. PCA, n = 300, m = 3200, p = 10,\n"
         "xi = 0.95, 32 agents on Erdos-Renyi networks, one seed, by `python -m benchmarks.methods`. The last row is\n"
-        "DRGTA as the paper runs it: alpha = 1 and Barzilai-Borwein steps without a bound.\n"
+        "DRGTA as the paper runs it: alpha = 1 and Barzilai-Borwein steps without a bound. [`faps`](star.md) needs a star;\n"
+        "`destiny-prox`, `thanos` and `cdadt` are made for other problems. [What is proved](theory.md) of each method.\n"
     )
     return "\n".join([note, head, "|---" * (1 + len(probs)) + "|", *body, ""])
 

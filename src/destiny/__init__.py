@@ -30,6 +30,7 @@ __all__ = [
     "Destiny",
     "DestinyAsync",
     "DestinyError",
+    "DestinyKrylov",
     "DestinyMomentum",
     "DestinyNewton",
     "DestinyProx",
@@ -76,7 +77,14 @@ if TYPE_CHECKING:
     from destiny import report as report
     from destiny import run as run
     from destiny import simulation as simulation
-    from destiny.algorithms import Destiny, DestinyAsync, DestinyMomentum, DestinyNewton, DestinyProx
+    from destiny.algorithms import (
+        Destiny,
+        DestinyAsync,
+        DestinyKrylov,
+        DestinyMomentum,
+        DestinyNewton,
+        DestinyProx,
+    )
     from destiny.algorithms.blocks import step_sizes as steps
     from destiny.diagnosis import Diagnosis, diagnose
     from destiny.experiments.compare import Comparison, compare
@@ -86,9 +94,10 @@ if TYPE_CHECKING:
     from destiny.run import metrics, stopping
     from destiny.run import plots as plots
     from destiny.run.history import History
+    from destiny.run.loop import iterate
     from destiny.run.messages import Messages
     from destiny.run.result import Result
-    from destiny.run.solve import iterate, solve
+    from destiny.run.solve import solve
     from destiny.simulation import Activity, SimulatedResult, World, simulate
 else:
     # Imported when first used: a script or command waits for what it needs, nothing else.
@@ -123,6 +132,7 @@ else:
         "Comparison": "destiny.experiments.compare",
         "Destiny": "destiny.algorithms",
         "DestinyAsync": "destiny.algorithms",
+        "DestinyKrylov": "destiny.algorithms",
         "DestinyMomentum": "destiny.algorithms",
         "DestinyNewton": "destiny.algorithms",
         "DestinyProx": "destiny.algorithms",
@@ -136,7 +146,7 @@ else:
         "check_gradient": "destiny.problems",
         "compare": "destiny.experiments.compare",
         "diagnose": "destiny.diagnosis",
-        "iterate": "destiny.run.solve",
+        "iterate": "destiny.run.loop",
         "simulate": "destiny.simulation",
         "solve": "destiny.run.solve",
     }

@@ -64,6 +64,14 @@ class Sampled(Hosted, Protocol):
 
 
 @runtime_checkable
+class CountedSamples(Sampled, Protocol):
+    """Hosted objectives with mini-batches that know their sizes, so that passes over the data are counted."""
+
+    def counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of each agent, ``(agents, 2)``."""
+
+
+@runtime_checkable
 class Regulariser(Protocol):
     """r(X), a term of the objective that may have kinks: known to all agents, and the same at each."""
 
@@ -83,7 +91,7 @@ class RegularisedHosted(Hosted, Protocol):
 
     @property
     def regulariser(self) -> Regulariser:
-        """r."""
+        """The regulariser r of f + r."""
 
 
 @runtime_checkable
@@ -100,11 +108,11 @@ class Problem(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """Load what the agents ``ids`` need, and nothing else."""
@@ -116,12 +124,12 @@ class ProblemBase(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def host(self, ids: Sequence[int]) -> Hosted:
@@ -180,7 +188,7 @@ class Topology(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process.
@@ -202,7 +210,7 @@ class TopologyBase(ABC):
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def at(self, round: int) -> csr_array[Any, Any]:
@@ -270,6 +278,10 @@ class Agents(Protocol):
         With the number of a step, a problem with mini-batches gives those of the step's samples.
         """
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+
     def hessian(self) -> Array | None:
         """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V for all X and V.
 
@@ -290,6 +302,10 @@ class Agents(Protocol):
         """
 
     @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
+
+    @property
     def private(self) -> bool:
         """Whether agents learn sums over their neighbours, and averages by `exact_mean`, only.
 
@@ -297,10 +313,16 @@ class Agents(Protocol):
         what everybody had at first.
         """
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        """A tree of few levels, for `exact_mean`: ``(agents, 2)``, the parents, and the depth of the tree.
+
+        For networks that stay; it takes two diameters of rounds.
+        """
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, the same bits at all agents, in three diameters of rounds.
 
-        For networks that stay.
+        For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
         """
 
 
@@ -351,6 +373,8 @@ class About:
     """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
     stochastic: bool = False
     """Whether it takes gradients of mini-batches."""
+    variance_reduced: bool = False
+    """Whether the errors of its mini-batches vanish, so that it converges with steps that do not."""
     regularised: bool = False
     """Whether it minimises f + r for a regulariser r with a prox; otherwise smooth f only."""
     generalised: bool = False
@@ -447,7 +471,7 @@ class LocalAgent(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @property
     def neighbours(self) -> NDArray[np.intp]:
@@ -459,10 +483,13 @@ class LocalAgent(Protocol):
 
     @property
     def own_weight(self) -> float:
-        """w_ii."""
+        """Weight w_ii of its own iterate."""
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""
+
+
+LIFE = 2**32  # stamp of a message = LIFE life + count: exact in float64 up to 2^21 lives
 
 
 class Message(Protocol):
@@ -506,6 +533,9 @@ class AsyncAlgorithm(Protocol[State]):
         ``life`` counts the starts of this agent: it must be larger than ever before.
         """
 
+    def answer(self, state: State, inbox: Sequence[Any], agent: LocalAgent) -> tuple[State, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
 
 class AsyncAlgorithmBase(ABC):
     """An asynchronous algorithm (`AsyncAlgorithm`) with everything else it may be asked for."""
@@ -522,9 +552,21 @@ class AsyncAlgorithmBase(ABC):
     def restart(self, state: Any, life: int) -> Any:
         """The state of a checkpoint, of any age, to go on from; ``life`` is larger than ever before."""
 
+    def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
+        """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
+        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")
+
+    @abstractmethod
+    def answer(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
     @abstractmethod
     def residual(self, state: Any) -> float:
         """How far an agent is from done as far as it can tell; agents agree to stop by it."""
+
+    def flaw(self, message: Any) -> str | None:  # noqa: ARG002
+        """What no agent of this method sends, in words; None if the message may be right."""
+        return None
 
     @property
     def kind(self) -> str:

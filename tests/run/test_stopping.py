@@ -7,7 +7,9 @@ import destiny
 from destiny import networks
 from destiny.engines.threads import LocalTeam
 from destiny.errors import SettingsError
+from destiny.geometry.stiefel import polar
 from destiny.run import stopping
+from destiny.run.agreement import DecentralisedStop
 from destiny.run.metrics import Measures
 from destiny.run.own_network import as_topology
 from tests.helpers.small_problems import KINDS, small_problem
@@ -104,17 +106,31 @@ def test_agents_stop_together_and_never_too_early(name, tolerance, monkeypatch):
     options = {"decentralised": True, "tolerance": tolerance, "rounds": 9000, "every": 0}
     result = destiny.solve(problem, network, algorithm, **options)
     assert result.converged, result
-    # Whenever agents decide, all of them hold the very same number: they cannot decide differently.
-    assert all((flood == flood[0]).all() for flood in decisions)
-    assert all((flood > tolerance).all() for flood in decisions[:-1])
-    assert (decisions[-1] <= tolerance).all()
-    # And that number is the largest residual any agent had at the step they speak of.
+    # Whenever agents decide, all of them hold the very same bit: they cannot decide differently.
+    assert all((flood == 1).all() for flood in decisions[:-1])
+    assert (decisions[-1] == 0).all()
+    # And that bit says whether any residual was above the tolerance at the step they speak of.
     for moment in destiny.iterate(problem, network, algorithm):
         residuals[moment.step] = algorithm.residual(moment.state)
         if moment.step == result.steps:
             break
     step = int(result.reason.split("at step ")[1].split(",")[0])
-    assert decisions[-1][0] == residuals[step].max() <= tolerance
+    assert residuals[step].max() <= tolerance
+
+
+@pytest.mark.parametrize(("before", "stops"), [([0, 5, 1e-2], True), ([0, 5, 1e-1], False), ([0, 5], False)])
+def test_answers_to_another_tolerance_do_not_count_after_a_resume(before, stops):
+    """What floods is a bit, which means nothing without the tolerance that was asked for."""
+    problem, network = small_problem("pca"), destiny.networks.ring(6)
+    algorithm = destiny.DestinyMomentum()
+    moment = next(m for m in destiny.iterate(problem, network, algorithm) if m.round > before[1])
+    rule = DecentralisedStop(algorithm, network, 1e-2)
+    rule.asked = before
+    moment.team.set_flood(moment.team.split(np.zeros(6)))
+    assert (rule.check(moment, 1) is not None) == stops
+    if not stops:
+        assert rule.asked == [moment.step, moment.round + network.diameter, 1e-2]
+        assert (moment.team.flood == 1).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -150,3 +166,17 @@ def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
 
     with pytest.raises(SettingsError, match="after 10400 rounds some have not heard of each other"):
         stopping.flooding_time(as_topology(Parted()), 0)
+
+
+@pytest.mark.parametrize("distance", [1e-9, 1e-6, 2e-6, 1e-5, 1e-3])
+def test_agents_that_start_near_the_answer_agree_to_stop(distance):
+    # A residual relative to a start that is nearly stationary would ask for less than rounding leaves.
+    problem = destiny.problems.pca.synthetic(n=20, m=200, p=2, xi=0.5, agents=8, seed=0)
+    network, method = networks.ring(8), destiny.DestinyMomentum()
+    answer = polar(destiny.solve(problem, network, method, tolerance=1e-12).X)
+    start = polar(answer + distance * np.random.default_rng(1).standard_normal(answer.shape))
+    again = destiny.solve(
+        problem, network, method, start=start, tolerance=1e-10, decentralised=True, rounds=1000
+    )
+    assert again.converged
+    assert again.measures.worst < 1e-9

@@ -277,7 +277,7 @@ def _zero_state(X: Array, agents: Agents) -> MomentumState:
     """A state of `DestinyMomentum` from gradients that are 0: every state must have the same arrays."""
 
     class ZeroAgents:
-        ids, regulariser, private = agents.ids, None, False
+        ids, regulariser, private, sampled, clipped = agents.ids, None, False, False, False
 
         def gradient(self, X: Array, step: int | None = None) -> Array:  # noqa: ARG002
             return np.zeros_like(X)
@@ -294,7 +294,10 @@ def _zero_state(X: Array, agents: Agents) -> MomentumState:
         def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
             return arrays
 
-        def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        def spanning_tree(self) -> Array:
+            return np.zeros((len(self.ids), 2))
+
+        def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
             return arrays
 
     return DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0)).init(X, ZeroAgents())

@@ -42,6 +42,14 @@ class SmoothedAgents:
     def gradient(self, X: Array, step: int | None = None) -> Array:
         return self.agents.gradient(X, step) + envelope_gradient(self.agents.regulariser, X, self.sigma)
 
+    @property
+    def sampled(self) -> bool:
+        return self.agents.sampled
+
+    @property
+    def clipped(self) -> bool:
+        return self.agents.clipped
+
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
 
@@ -58,8 +66,11 @@ class SmoothedAgents:
     def private(self) -> bool:
         return self.agents.private
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
-        return self.agents.exact_mean(*arrays)
+    def spanning_tree(self) -> Array:
+        return self.agents.spanning_tree()
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
+        return self.agents.exact_mean(*arrays, tree=tree)
 
 
 @dataclass(frozen=True)

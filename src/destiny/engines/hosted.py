@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines.clipping import clipped_round
 from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
 from destiny.engines.quantisation import Copies
 from destiny.engines.totals import Words
 from destiny.errors import NetworkError
 from destiny.protocols import (
     Array,
+    CountedSamples,
     GeneralisedHosted,
     Hosted,
     Observer,
@@ -81,7 +83,6 @@ class Traffic:
         )
 
     def facts(self) -> dict[str, int]:
-        """For a checkpoint."""
         return {"round": self.rounds, "scalars": self.scalars, "bytes": self.bytes, **self.evaluations()}
 
     def evaluations(self) -> dict[str, int]:
@@ -121,6 +122,8 @@ class HostedAgents:
         Where messages have few bits: what the hosted agents have sent, added up, and what it mixes to.
     masked : SumExchange or None
         The exchange, where neighbours may not know this agent's numbers.
+    liars : int
+        Neighbours of an agent that may lie: mixing is clipped (`destiny.engines.clipping`) unless it is 0.
     """
 
     def __init__(self, ids: Sequence[int], hosted: Hosted, network: TopologyBase, exchange: Exchange) -> None:
@@ -133,6 +136,7 @@ class HostedAgents:
         self.agreed: Agreed | None = None
         self.copies: Copies | None = None
         self.masked: SumExchange | None = None
+        self.liars = 0
         self.call = OUTSIDE
         self._depth: int | None = None
         self._weights: csr_array[Any, Any] | None = None
@@ -181,6 +185,17 @@ class HostedAgents:
         self.traffic.minibatches += 1
         return np.asarray(self._sample(X, step))
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+        return self._sample is not None
+
+    def sample_counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of the hosted agents, ``(hosted, 2)``; NaN if not known."""
+        if isinstance(self._hosted, CountedSamples):
+            return self._hosted.counts()
+        return np.full((len(self.ids), 2), np.nan)
+
     def hessian(self) -> Array | None:
         """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
         return self._hosted.hessian() if isinstance(self._hosted, QuadraticHosted) else None
@@ -207,6 +222,8 @@ class HostedAgents:
                 blocks = self._private_round(blocks, slot)
             elif self.copies is not None:
                 blocks = self._quantised_round(blocks, slot, self.copies)
+            elif self.liars > 0:
+                blocks = self._clipped_round(blocks)
             else:
                 blocks = self._round(blocks)
         return tuple(b.reshape(shape) for b, shape in zip(blocks, shapes, strict=True))
@@ -216,19 +233,31 @@ class HostedAgents:
         """Whether agents learn sums over their neighbours and averages only."""
         return self.agreed is not None
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie."""
+        return self.liars > 0
+
+    def spanning_tree(self) -> Array:
+        """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
+        if self.network.agents == 1:
+            return np.array([[-1.0, 0.0]])
+        return totals.find_tree(self, self.network.agents, self.depth)
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
         count = self.network.agents
         if count == 1:
             return arrays
         blocks = [a.reshape(len(a), -1) for a in arrays]
-        widths = tuple(b.shape[1] for b in blocks)
-        own = fixed_point.side_by_side(blocks, sum(widths))
         if self.private:
-            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth)
+            widths = tuple(b.shape[1] for b in blocks)
+            own = fixed_point.side_by_side(blocks, sum(widths))
+            layout = fixed_point.layout(widths)
+            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree), widths)
         else:
-            mean = totals.tree_mean(self, own, count, self.depth)
-        return tuple(b.reshape(a.shape) for a, b in zip(arrays, _cut(mean, widths), strict=True))
+            means = totals.tree_mean(self, blocks, count, self.depth, tree)
+        return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
 
     @property
     def depth(self) -> int:
@@ -238,12 +267,15 @@ class HostedAgents:
         assert self._depth is not None, "the network changes"
         return self._depth
 
-    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
-        """One round in which neighbours learn ``numbers (hosted, k)``: those of all agents heard."""
+    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
+        """One round in which neighbours learn ``blocks (hosted, k)``: those of all agents heard."""
         self._adopt(self.network.at(self.traffic.rounds))
-        received = self._swap([numbers])
-        self._count(numbers.shape[1] + (self.flood is not None))
-        return fixed_point.side_by_side(received, numbers.shape[1]), self.neighbours
+        received = list(self._swap(blocks))
+        widths = [block.shape[1] for block in blocks]
+        self._count(sum(widths) + (self.flood is not None))
+        if received[0].shape[1] != widths[0]:  # they came side by side
+            received = np.split(received[0], np.cumsum(widths), axis=1)
+        return received[: len(blocks)], self.neighbours
 
     @property
     def neighbours(self) -> Neighbours:
@@ -275,6 +307,16 @@ class HostedAgents:
         widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
         self._count(sum(widths))
         return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
+
+    def _clipped_round(self, blocks: Sequence[Array]) -> list[Array]:
+        """The same, but nobody pulls an agent further than all but the farthest neighbours do."""
+        self._adopt(self.network.at(self.traffic.rounds))
+        received = self._swap(blocks)
+        widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
+        self._count(sum(widths))
+        if len(received) < len(widths):
+            received = np.split(received[0], np.cumsum(widths)[:-1], axis=1)
+        return clipped_round(blocks, received[: len(blocks)], self.neighbours, self.liars)
 
     def _private_round(self, blocks: Sequence[Array], slot: Slot) -> list[Array]:
         """The same by exact sums: own number by its weight, plus what the neighbours' numbers add up to."""
@@ -359,7 +401,8 @@ class SilentAgents:
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
-        self.private, self.bits = agents.private, bits
+        self.sampled, self.clipped = agents.sampled, agents.clipped
+        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
         self.largest = self.groups = self.bytes = 0
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
@@ -369,7 +412,12 @@ class SilentAgents:
         self.groups = max(self.groups, fixed_point.layout(widths).groups)
         return tuple(a.copy() for a in arrays)
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        size = min(self.count, totals.CANDIDATES)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
+        return np.tile([-1.0, 0.0], (len(self.ids), 1))
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
         size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
         self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)
@@ -475,6 +523,13 @@ class Engine(Protocol):
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
         """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""
+
+
+def concatenate(*arrays: Array) -> Array:
+    """Arrays of some agents as one of all; what is stored once for agents that are equal stays so."""
+    if all(a.strides[0] == 0 for a in arrays) and all((a[0] == arrays[0][0]).all() for a in arrays):
+        return np.broadcast_to(arrays[0][0], (sum(map(len, arrays)), *arrays[0].shape[1:]))
+    return np.concatenate(arrays)
 
 
 def map_arrays(function: Callable[..., Array], *states: Any) -> Any:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.engines.hosted import Engine, HostedAgents, Traffic
+from destiny.engines.totals import PHASES
 from destiny.protocols import Array, TopologyBase
-from destiny.run.averaging import agree
+from destiny.run.averaging import agree, rounds_to_agree
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Averager:
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
+                if tree_is_faster(self.network):
+                    return agents.exact_mean(values)[0]
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))
@@ -74,3 +77,11 @@ class Averager:
             return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
         finally:
             team.close()
+
+
+def tree_is_faster(network: TopologyBase) -> bool:
+    """Return whether averages along a spanning tree take fewer rounds than averages by mixing."""
+    if network.changes or network.diameter is None:
+        return False
+    rounds = rounds_to_agree(network)
+    return rounds is None or PHASES * network.diameter < rounds
