@@ -23,6 +23,7 @@ from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 
 
@@ -55,7 +56,7 @@ class DecentralizedCCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         S_xx is replaced by (1 - shrinkage) S_xx + shrinkage tr(S_xx)/n I, and S_yy likewise. None is 0, or
         0.1 with a warning where one of them is singular: correlations of 1 would then mean nothing. With 0 a
         singular matrix is refused.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`; ``method`` is `destiny.algorithms.CDADT` by default.
 
     Attributes
@@ -99,6 +100,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -109,6 +111,7 @@ converged_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to all rows, with all agents in this process.

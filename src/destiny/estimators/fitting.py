@@ -39,6 +39,7 @@ from destiny.problems.data import Silos
 from destiny.problems.data.rows import row_blocks
 from destiny.problems.data.table_checks import column_names, require_numbers, require_same_columns
 from destiny.run.history import History
+from destiny.run.messages import PLAIN, Messages, checked_messages
 from destiny.run.own_network import as_topology, is_topology
 from destiny.run.result import Result
 from destiny.validation import is_number, is_whole
@@ -66,6 +67,7 @@ class Decentralized:
     tol: float
     n_agents: int | None
     random_state: Any
+    messages: Messages | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to all rows, with all agents in this process.
@@ -140,6 +142,7 @@ class Decentralized:
         facts = {"number of features": self.n_features_in_, "feature names": names}
         facts |= {"number of columns, with those of y": mine.rows.shape[1]} if self._joins_y else {}
         facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
+        facts |= {"messages": str(self.messages or PLAIN)}
         engine.require_same({"estimator": type(self).__name__, **facts})
         return self._fit_tables({rank: mine}, engine, ranks)
 
@@ -150,13 +153,14 @@ class Decentralized:
             value = getattr(self, name)
             if not is_number(value) or value < least:
                 raise SettingsError(f"{name} must be a number of at least {least:g}; found {value!r}")
+        messages = choose_messages(self.messages, type(self).__name__, averages_only=not self._limits)
         self._count_agents(agents)
         self._require_size(tables)
         own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = allgather(engine, own_seed)[0]
         network = build_network(self.network, agents, seed)
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
-            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial))
+            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial, messages))
         return self
 
     def _require_size(self, tables: Mapping[int, Table]) -> None:
@@ -333,6 +337,17 @@ class Decentralized:
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )
+
+
+def choose_messages(messages: Messages | None, name: str, *, averages_only: bool = False) -> Messages:
+    """Return how messages travel, by default in plain; raise SettingsError for few bits where none can be."""
+    chosen = PLAIN if messages is None else checked_messages(messages)
+    if averages_only and chosen.few_bits:
+        raise SettingsError(
+            f"{name} only averages, in numbers of 64 bits, as there are no later steps to correct what "
+            f"rounding does; found {chosen}: leave bits out"
+        )
+    return chosen
 
 
 def weighted_table(rows: Any, labels: NDArray[Any], sample_weight: Any) -> Table:

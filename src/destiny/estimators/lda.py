@@ -25,6 +25,7 @@ from destiny.geometry.generalised import SingularMatrixError
 from destiny.problems import Generalised
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 
 
@@ -53,7 +54,7 @@ class DecentralizedLDA(
         singular; with 0 a singular S_w is refused.
     priors : array-like (n_classes,), optional
         Probabilities of the classes, by default their shares of the rows.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`; ``method`` is `destiny.algorithms.CDADT` by default.
 
     Attributes
@@ -97,6 +98,7 @@ class DecentralizedLDA(
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -108,6 +110,7 @@ class DecentralizedLDA(
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return ``X scalings_``, its first n_components columns: ``(rows, n_components)``."""

@@ -21,6 +21,7 @@ from destiny.geometry.stiefel import polar
 from destiny.problems.data.partition import Source, remote_source
 from destiny.problems.data.tables import TableSource
 from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
+from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Composite
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology, is_topology
@@ -46,6 +47,8 @@ class FitSession:
         Of the fitted attributes: float32 if all rows are float32, float64 otherwise.
     classes : ndarray
         The different labels of all agents, sorted; empty without labels.
+    messages : Messages
+        How messages travel, in runs and averages.
     private : bool
         Whether nothing may be told of the rows but sums with noise.
     """
@@ -58,12 +61,14 @@ class FitSession:
         engine: Engine,
         seed: int,
         partial: bool = False,
+        messages: Messages = PLAIN,
     ) -> None:
         self.network, self.engine, self.seed, self.partial = network, engine, seed, partial
         self.rows = {i: table.rows for i, table in tables.items()}
         self.labels = {i: table.labels for i, table in tables.items() if labelled}
         self.weights = {i: table.weights for i, table in tables.items() if table.weights is not None}
-        self.average = Averager(network, engine)
+        self.messages = messages
+        self.average = Averager(network, engine, messages)
         self.rounds = self.scalars = 0  # of all runs
         self.private = False
         single = allgather(engine, all(rows.dtype == np.float32 for rows in self.rows.values()))
@@ -104,6 +109,7 @@ class FitSession:
                 tolerance=settings["tol"],
                 # The agents detect convergence from local quantities if the method can.
                 decentralised=method is None or as_algorithm(method).residual is not None,
+                messages=self.messages,
             )
         except SettingsError as error:
             if error.option == "rounds":  # max_rounds here

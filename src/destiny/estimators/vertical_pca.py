@@ -14,12 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local
 from destiny.errors import ProblemError, SettingsError
+from destiny.estimators.fitting import choose_messages
 from destiny.estimators.rows import Table
 from destiny.estimators.session import FitSession
 from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
 from destiny.validation import is_whole
@@ -37,8 +39,8 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ----------
     n_components : int
         Below the number of rows, and at most the number of columns of all parties.
-    network, method, tol, max_rounds, random_state, verbose
-        As in `DecentralizedPCA`.
+    network, method, tol, max_rounds, random_state, verbose, messages
+        As in `DecentralizedPCA`; ``method`` is `DestinyMomentum` by default.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.network = network
@@ -83,6 +86,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit to the columns of all parties.
@@ -118,9 +122,11 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 network,
                 Local(),
                 seed,
+                messages=choose_messages(self.messages, type(self).__name__),
             )
-            # A run, however few columns there are: averaging once would tell the span of all columns.
-            solution = session.solve(PCA(list(centred.values()), p), self.get_params())
+            # By gradients, not by averaged models, which would tell all parties A A^T, how alike people are.
+            settings = self.get_params() | {"method": self.method or "destiny-momentum"}
+            solution = session.solve(PCA(list(centred.values()), p), settings)
             loadings = {i: A.T @ solution.by_agent[i] for i, A in centred.items()}
 
             def variances(i: int) -> Array:
@@ -149,7 +155,9 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.converged_ = solution.result.converged
         if not self.converged_:
             warnings.warn(
-                f"VerticalPCA did not converge: {solution.result.reason}; raise max_rounds or tol",
+                f"VerticalPCA did not converge: {solution.result.reason}; let parties scale their columns, "
+                'raise max_rounds or tol, or take method="destiny-newton", which tells all parties how alike '
+                "rows are",
                 ConvergenceWarning,
                 stacklevel=2,
             )
