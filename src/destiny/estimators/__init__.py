@@ -16,6 +16,7 @@ from destiny.estimators.pca import DecentralizedPCA
 from destiny.estimators.pictures import biplot, scree_plot
 from destiny.estimators.regression import OrthogonalRegression
 from destiny.estimators.scaler import DecentralizedScaler
+from destiny.estimators.silo_map import SiloPlace, silo_map
 from destiny.estimators.sparse_pca import DecentralizedSparsePCA
 from destiny.estimators.vertical_pca import VerticalPCA
 from destiny.estimators.vertical_ridge import VerticalRidge
@@ -29,9 +30,11 @@ __all__ = [
     "DecentralizedSparsePCA",
     "OrthogonalRegression",
     "SiloFolds",
+    "SiloPlace",
     "SparseDictionary",
     "VerticalPCA",
     "VerticalRidge",
     "biplot",
     "scree_plot",
+    "silo_map",
 ]

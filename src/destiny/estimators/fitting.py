@@ -60,6 +60,7 @@ class Decentralized:
     _joins_y = False  # whether y has numbers, which are kept beside those of X
     _accepts_sparse = True
     _min_rows = 1
+    _named_by_silos = False  # whether the names of columns are those of Silos, whose tables are arrays
     _limits: tuple[tuple[str, float], ...] = (("tol", 0.0), ("max_rounds", 1))  # of the run, and their least
     _magnitudes = (1e-20, 1e20)  # range of the largest absolute entry: its square must be a normal float
     n_features_in_: int
@@ -222,6 +223,7 @@ class Decentralized:
         """Note the columns of silos in the first fit; compare them with those of that fit otherwise."""
         if first:
             self.n_features_in_ = silos.shape[1]
+            self._named_by_silos = bool(silos.columns)
             if silos.columns:
                 self.feature_names_in_ = np.asarray(silos.columns, dtype=object)
             elif hasattr(self, "feature_names_in_"):
@@ -247,16 +249,21 @@ class Decentralized:
     def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return the result of scikit-learn's `validate_data`; raise its errors as one sentence."""
         require_numbers(X)
+        if options["reset"]:
+            self._named_by_silos = False
         try:
-            return validate_data(
-                self,
-                X,
-                *y,
-                accept_sparse="csr" if self._accepts_sparse else False,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan" if self._accepts_gaps else True,
-                **options,
-            )
+            with warnings.catch_warnings():
+                if self._named_by_silos:  # a party's table, or what a pipeline made of it
+                    warnings.filterwarnings("ignore", "X does not have valid feature names")
+                return validate_data(
+                    self,
+                    X,
+                    *y,
+                    accept_sparse="csr" if self._accepts_sparse else False,
+                    dtype=[np.float64, np.float32],
+                    ensure_all_finite="allow-nan" if self._accepts_gaps else True,
+                    **options,
+                )
         except (ValueError, TypeError) as error:
             raise as_problem_error(error, X) from error
 
