@@ -86,9 +86,10 @@ if TYPE_CHECKING:
     from destiny.run import metrics, stopping
     from destiny.run import plots as plots
     from destiny.run.history import History
+    from destiny.run.loop import iterate
     from destiny.run.messages import Messages
     from destiny.run.result import Result
-    from destiny.run.solve import iterate, solve
+    from destiny.run.solve import solve
     from destiny.simulation import Activity, SimulatedResult, World, simulate
 else:
     # Imported when first used: a script or command waits for what it needs, nothing else.
@@ -136,7 +137,7 @@ else:
         "check_gradient": "destiny.problems",
         "compare": "destiny.experiments.compare",
         "diagnose": "destiny.diagnosis",
-        "iterate": "destiny.run.solve",
+        "iterate": "destiny.run.loop",
         "simulate": "destiny.simulation",
         "solve": "destiny.run.solve",
     }

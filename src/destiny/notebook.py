@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 
 class Strong(NamedTuple):
-    """A cell in bold."""
-
     text: str
 
 

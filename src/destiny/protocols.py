@@ -83,7 +83,7 @@ class RegularisedHosted(Hosted, Protocol):
 
     @property
     def regulariser(self) -> Regulariser:
-        """r."""
+        """The regulariser r of f + r."""
 
 
 @runtime_checkable
@@ -100,11 +100,11 @@ class Problem(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """Load what the agents ``ids`` need, and nothing else."""
@@ -116,12 +116,12 @@ class ProblemBase(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
 
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def host(self, ids: Sequence[int]) -> Hosted:
@@ -180,7 +180,7 @@ class Topology(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     def at(self, round: int) -> csr_array[Any, Any]:
         """Mixing matrix of a round ``(d, d)``, rows sorted by index; equal in every process.
@@ -202,7 +202,7 @@ class TopologyBase(ABC):
     @property
     @abstractmethod
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @abstractmethod
     def at(self, round: int) -> csr_array[Any, Any]:
@@ -447,7 +447,7 @@ class LocalAgent(Protocol):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
 
     @property
     def neighbours(self) -> NDArray[np.intp]:
@@ -459,7 +459,7 @@ class LocalAgent(Protocol):
 
     @property
     def own_weight(self) -> float:
-        """w_ii."""
+        """Weight w_ii of its own iterate."""
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""

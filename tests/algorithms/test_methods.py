@@ -17,7 +17,7 @@ from destiny.engines import Local
 from destiny.engines.hosted import SilentAgents
 from destiny.experiments import file as experiment
 from destiny.geometry import stiefel
-from destiny.run.solve import prepared_algorithm
+from destiny.run.inputs import prepared_algorithm
 from destiny.storage.checkpoint import flatten
 from tests.helpers import ROOT, doc_blocks
 from tests.helpers.small_problems import agents_of, problem_of, run, silos_of, small_problem

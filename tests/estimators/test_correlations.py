@@ -9,6 +9,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.pipeline import make_pipeline
 
 import destiny
+from destiny.algorithms import CDADT
 from destiny.estimators import DecentralizedCCA, DecentralizedScaler
 
 RNG = np.random.default_rng(0)
@@ -44,10 +45,12 @@ def silos(**options):
     return model.fit([X[rows] for rows in PARTS], [Y[rows] for rows in PARTS])
 
 
+@pytest.mark.parametrize("method", [None, CDADT()])  # averaged matrices, a run
 @pytest.mark.parametrize(("p", "share"), [(1, None), (2, None), (5, None), (2, 0.3)])
-def test_directions_are_those_of_the_whitened_svd(p, share):
-    model = silos(n_components=p, shrinkage=share)
+def test_directions_are_those_of_the_whitened_svd(p, share, method):
+    model = silos(n_components=p, shrinkage=share, method=method)
     assert model.converged_
+    assert bool(model.history_.rows) == (method is not None)
     assert_same(model, reference(X, Y, p, share or 0.0))
     a, b = model.transform(X, Y)
     found = [np.corrcoef(a[:, k], b[:, k])[0, 1] for k in range(p)]

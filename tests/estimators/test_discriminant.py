@@ -97,6 +97,26 @@ def test_units_of_the_features_do_not_matter(model):
     np.testing.assert_allclose(scaled.predict_proba(X * units), model.predict_proba(X), atol=1e-8)
 
 
+def test_averaged_scatter_and_a_run_agree(model):
+    run = fit(method=CDADT())
+    assert model.notes_[0].startswith("the agents averaged their scatter matrices")
+    assert run.converged_
+    assert run.history_.rows
+    assert not model.history_.rows
+    assert model.n_rounds_ < run.n_rounds_
+    np.testing.assert_allclose(run.predict_proba(X), model.predict_proba(X), atol=1e-8)
+    np.testing.assert_allclose(run.transform(X), model.transform(X), atol=1e-6)
+
+
+def test_agents_of_a_network_that_changes_run():
+    model = fit(network=destiny.networks.link_loss(destiny.networks.complete(5), 0.2, seed=1))
+    assert model.converged_
+    assert model.history_.rows
+    np.testing.assert_allclose(
+        model.predict_proba(X), LinearDiscriminantAnalysis().fit(X, Y).predict_proba(X), atol=1e-6
+    )
+
+
 def test_a_method_of_choice_and_cross_validation():
     plain = DecentralizedLDA(method=CDADT(momentum=False), tol=1e-6, random_state=0).fit(X, Y)
     assert plain.score(X, Y) == 1.0

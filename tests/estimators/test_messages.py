@@ -106,6 +106,10 @@ def test_columns_in_very_different_units_keep_their_digits():
     rows = [np.where(np.arange(10) == 3, np.nan, silo * factors) for silo in SILOS[:2]] + SILOS[2:]
     filled = estimators.DecentralizedImputer(messages=PRIVATE).fit(rows)
     np.testing.assert_allclose(filled.statistics_, np.nanmean(np.concatenate(rows), axis=0), rtol=1e-12)
+    tables = [silo * factors for silo in SILOS]
+    views = [table[:, :4] for table in tables], [table[:, 4:] for table in tables]
+    plain, private = (estimators.DecentralizedCCA(1, messages=m).fit(*views) for m in (None, PRIVATE))
+    np.testing.assert_allclose(private.x_rotations_, plain.x_rotations_, rtol=1e-9)
     pca = estimators.DecentralizedPCA(1, messages=PRIVATE).fit([silo * factors for silo in SILOS])
     assert pca.n_samples_ == len(ROWS)
     np.testing.assert_allclose(pca.mean_, (ROWS * factors).mean(axis=0), rtol=1e-12)

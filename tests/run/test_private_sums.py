@@ -9,7 +9,7 @@ import destiny
 from destiny.algorithms import METHODS
 from destiny.engines import Local
 from destiny.errors import CheckpointError, MismatchError, NetworkError, SettingsError
-from destiny.run.solve import prepared_algorithm
+from destiny.run.inputs import prepared_algorithm
 from destiny.storage.checkpoint import flatten
 from tests.helpers.cli_experiments import main
 from tests.helpers.small_problems import agents_of, small_problem

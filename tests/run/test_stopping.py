@@ -7,6 +7,7 @@ import destiny
 from destiny import networks
 from destiny.engines.threads import LocalTeam
 from destiny.errors import SettingsError
+from destiny.geometry.stiefel import polar
 from destiny.run import stopping
 from destiny.run.metrics import Measures
 from destiny.run.own_network import as_topology
@@ -150,3 +151,17 @@ def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
 
     with pytest.raises(SettingsError, match="after 10400 rounds some have not heard of each other"):
         stopping.flooding_time(as_topology(Parted()), 0)
+
+
+@pytest.mark.parametrize("distance", [1e-9, 1e-6, 2e-6, 1e-5, 1e-3])
+def test_agents_that_start_near_the_answer_agree_to_stop(distance):
+    # A residual relative to a start that is nearly stationary would ask for less than rounding leaves.
+    problem = destiny.problems.pca.synthetic(n=20, m=200, p=2, xi=0.5, agents=8, seed=0)
+    network, method = networks.ring(8), destiny.DestinyMomentum()
+    answer = polar(destiny.solve(problem, network, method, tolerance=1e-12).X)
+    start = polar(answer + distance * np.random.default_rng(1).standard_normal(answer.shape))
+    again = destiny.solve(
+        problem, network, method, start=start, tolerance=1e-10, decentralised=True, rounds=1000
+    )
+    assert again.converged
+    assert again.measures.worst < 1e-9

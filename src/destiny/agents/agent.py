@@ -33,9 +33,10 @@ from destiny.run import centring
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
+from destiny.run.inputs import prepared_algorithm
 from destiny.run.interrupt import Interrupt
+from destiny.run.loop import iterate
 from destiny.run.moment import Moment
-from destiny.run.solve import iterate, prepared_algorithm
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
 
@@ -116,8 +117,6 @@ def run(
 
 
 class Agent:
-    """One agent of a run."""
-
     def __init__(self, settings: Settings, loud: bool) -> None:
         self.settings = settings
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
@@ -172,7 +171,6 @@ class Agent:
 
     @property
     def engine(self) -> SingleAgentEngine:
-        """Where this agent lives."""
         s = self.settings
         return SingleAgentEngine(self.connections, s.index, self.outbox, self.privacy, s.messages.few_bits)
 

@@ -105,5 +105,4 @@ class LocalMeasures:
     last = cached
 
     def gather(self, team: Team, part: Array) -> Array:  # noqa: ARG002
-        """The agent's own."""
         return part

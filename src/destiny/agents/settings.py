@@ -304,7 +304,6 @@ def parse_address(text: str, where: str) -> tuple[str, int]:
 
 
 def read_files(table: Any, folder: Path) -> TlsFiles:
-    """Read [tls]."""
     check(table, "[tls]", TLS, required=REQUIRED["tls"])
     crl = folder / table["crl"] if "crl" in table else None
     return TlsFiles(folder / table["ca"], folder / table["certificate"], folder / table["key"], crl)

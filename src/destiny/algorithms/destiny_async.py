@@ -12,7 +12,7 @@ from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
-from destiny.geometry.stiefel import inner, norm, violation
+from destiny.geometry.stiefel import STATIONARY, inner, norm, violation
 from destiny.protocols import Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 from destiny.validation import is_number
 
@@ -29,7 +29,6 @@ ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
 REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
-STATIONARY = 1e-6  # a tracker smaller than this, relative to the gradient, means that the start is stationary
 LIFE = 2**32  # stamp = LIFE life + count: exact in float64 up to 2^21 lives
 
 

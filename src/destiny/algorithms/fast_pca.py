@@ -63,7 +63,6 @@ class FastPCA(AlgorithmBase):
 
     @property
     def step_rule(self) -> StepRule:
-        """The setting ``step_size``."""
         return self.step_size
 
     @property

@@ -24,7 +24,7 @@ from destiny.algorithms.blocks.opening import check_gossip, require_finite
 from destiny.algorithms.blocks.tracking import residual, slow_network_notes
 from destiny.errors import SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
-from destiny.geometry.stiefel import SAFE_REGION, deviation, inner, norm, scalar
+from destiny.geometry.stiefel import SAFE_REGION, STATIONARY, deviation, inner, norm, scalar
 from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
 from destiny.validation import did_you_mean, is_number, is_whole
 
@@ -47,7 +47,6 @@ RECOVER = 1.02  # growth of the ceiling per window without trouble
 CAUTIOUS = 0.3  # trust below which a run that did not converge has a note
 STIFFNESS = 0.25  # beta >= STIFFNESS L: gradients of SDL grow a thousandfold (docs/acceleration.md, 7)
 REACH = 0.5  # largest move of X in one step, Frobenius norm
-STATIONARY = 1e-6  # a tracker smaller than this, relative to the gradient, means that the start is stationary
 
 
 @dataclass(frozen=True)

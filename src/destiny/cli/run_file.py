@@ -23,8 +23,8 @@ from destiny.experiments.file import read as read_experiment
 from destiny.experiments.live_status import LiveStatus
 from destiny.run import forecast
 from destiny.run.options import SolveOptions
+from destiny.run.prepared_run import Run
 from destiny.run.result import Result
-from destiny.run.solve import Run
 
 
 def run_file(

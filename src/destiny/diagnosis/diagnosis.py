@@ -39,7 +39,7 @@ from destiny.run.choice import Choice, choose, obstacle
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
-from destiny.run.solve import prepare
+from destiny.run.prepare import prepare
 
 
 @dataclass(frozen=True)

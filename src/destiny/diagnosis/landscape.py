@@ -17,7 +17,7 @@ from destiny.algorithms import WenYin
 from destiny.geometry.stiefel import norm, polar, sym, tangent
 from destiny.problems import pooled
 from destiny.protocols import Array, Problem
-from destiny.run.solve import iterate
+from destiny.run.loop import iterate
 
 DESCENT = 200  # steps at most: seconds at the paper's sizes
 NEAR = 1e-5  # of the start's slope: the Hessian there is that of the answer to a few digits

@@ -19,7 +19,7 @@ from destiny.diagnosis.prediction import FACTOR, Case, Prediction, predict
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
 from destiny.run import metrics
-from destiny.run.solve import iterate
+from destiny.run.loop import iterate
 from destiny.run.stopping import Diverged
 
 STEPS = 500  # of a trial

@@ -81,7 +81,6 @@ class Traffic:
         )
 
     def facts(self) -> dict[str, int]:
-        """For a checkpoint."""
         return {"round": self.rounds, "scalars": self.scalars, "bytes": self.bytes, **self.evaluations()}
 
     def evaluations(self) -> dict[str, int]:

@@ -99,7 +99,6 @@ class Channel:
         return W if self.memory is None else W[self.rows]
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
-        """One round."""
         return blocks if self.memory is None else self.memory.exchange(self.rows, round, blocks)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
@@ -15,9 +16,15 @@ from destiny.estimators.centred_rows import centre, column_sums, gram
 from destiny.estimators.fitting import Decentralized, weighted_table
 from destiny.estimators.inputs import CheckedRows, as_problem_error, call_for_silo
 from destiny.estimators.rows import Table, is_silos, refuse_other_containers
-from destiny.estimators.scatter import require_variance, singular, with_shrinkage
+from destiny.estimators.scatter import (
+    reason_to_average,
+    require_variance,
+    singular,
+    sum_of_matrices,
+    with_shrinkage,
+)
 from destiny.estimators.session import FitSession, whole
-from destiny.geometry.generalised import SingularMatrixError
+from destiny.geometry.generalised import MassMatrix, SingularMatrixError
 from destiny.problems import Generalised, Separable
 from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
@@ -25,6 +32,7 @@ from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
+from destiny.run.result import Result
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,8 @@ class DecentralizedCCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         0.1 with a warning where one of them is singular: correlations of 1 would then mean nothing. With 0 a
         singular matrix is refused.
     n_agents, network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`; ``method`` is `destiny.algorithms.CDADT` by default.
+        As in `DecentralizedPCA`. By default the agents average covariance matrices where that is predicted to
+        be cheaper than a run of `destiny.algorithms.CDADT`, the method otherwise.
 
     Attributes
     ----------
@@ -70,7 +79,7 @@ class DecentralizedCCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         What was used.
     x_mean_, y_mean_ : ndarray (n_features,), (n_targets,)
     n_components_, n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, \
-converged_, network_
+converged_, notes_, network_
         As in `DecentralizedPCA`.
 
     Examples
@@ -216,7 +225,7 @@ converged_, network_
             rows, weights = session.rows[i], session.weights.get(i)
             return np.append(column_sums(rows, weights), len(rows) if weights is None else weights.sum())
 
-        sums = session.average(sums_and_size)
+        sums = session.average(sums_and_size, units=True)
         m = whole(sums.common[-1] * d)
         if m < self._min_rows:
             raise ProblemError(f"correlations need at least {self._min_rows} rows; found {m} at all agents")
@@ -224,16 +233,48 @@ converged_, network_
         for i, s in sums.by_agent.items():
             A = centre(session.rows[i], s[:-1] / s[-1], session.weights.get(i))
             scatter[i] = gram(A, None) / (d * s[-1])
-        variances = session.average(lambda i: d * np.diagonal(scatter[i]))
+        variances = session.average(lambda i: d * np.diagonal(scatter[i]), units=True)
         mean = sums.common[:-1] / sums.common[-1]
         if share == 0:
             self._require_variance(variances.common, mean)
-        units = {i: self._units(v, share) for i, v in variances.by_agent.items()}
-        problem = self._build_problem(scatter, variances, units, share, (d, p))
+        reason = reason_to_average(session, self.method, (n, p))
         try:
-            solution = session.solve(problem, self.get_params())
+            if reason is None:
+                directions, moments, result = self._iterate(session, scatter, variances, share, p)
+            else:
+                C = sum_of_matrices(session, scatter, variances)
+                directions, result = self._directions_of(C, share, p), None
+                moments = _moments(C, directions, split)
         except SingularMatrixError as error:
             raise singular("the covariance matrix of X or that of y") from error
+        self._set_directions(session, directions, moments)
+        self.x_mean_, self.y_mean_ = (part.astype(session.dtype) for part in (mean[:split], mean[split:]))
+        self.n_samples_, self.n_components_, self.shrinkage_ = m, p, share
+        self._set_fit_attributes(session, result)
+        self.notes_ += [reason] if reason else []
+
+    def _directions_of(self, C: Array, share: float, p: int) -> Array:
+        """Return the canonical directions ``(n, p)`` of a covariance matrix of all columns."""
+        split = self.n_features_in_
+        added = np.diag(self._shrunk(np.diagonal(C), share)[0])
+        own = (1 - share) * C + added
+        x, y = MassMatrix.of(own[:split, :split]), MassMatrix.of(own[split:, split:])
+        U, _, Vt = np.linalg.svd(y.gradient(x.gradient(C[:split, split:]).T).T, full_matrices=False)
+        return np.vstack(
+            [
+                solve_triangular(x.L, U[:, :p], lower=True, trans="T"),
+                solve_triangular(y.L, Vt[:p].T, lower=True, trans="T"),
+            ]
+        )
+
+    def _iterate(
+        self, session: FitSession, scatter: dict[int, Array], variances: Average, share: float, p: int
+    ) -> tuple[Array, Array, Result | None]:
+        """Return the canonical directions, the moments of their scores, and the run that found them."""
+        d, split, n = session.agents, self.n_features_in_, self.n_features_in_ + self._targets
+        units = {i: self._units(v, share) for i, v in variances.by_agent.items()}
+        problem = self._build_problem(scatter, variances, units, share, (d, p))
+        solution = session.solve(problem, self.get_params())
         slope = session.average(lambda i: problem.host([i]).gradient(solution.by_agent[i][None])[0])
 
         def axes(i: int) -> Array:
@@ -244,12 +285,9 @@ converged_, network_
             V = np.linalg.eigh(-X.T @ slope.by_agent[i])[1][:, ::-1]
             return np.asarray(d * (X @ V) / units[i][:, None])
 
-        directions = session.average(axes)
+        directions = session.average(axes, units=True)
         moments = session.average(lambda i: _moments(scatter[i], directions.by_agent[i], split))
-        self._set_directions(session, directions.common, d * moments.common)
-        self.x_mean_, self.y_mean_ = (part.astype(session.dtype) for part in (mean[:split], mean[split:]))
-        self.n_samples_, self.n_components_, self.shrinkage_ = m, p, share
-        self._set_fit_attributes(session, solution.result)
+        return directions.common, d * moments.common, solution.result
 
     def _require_variance(self, variances: Array, mean: Array) -> None:
         split, names = self.n_features_in_, getattr(self, "feature_names_in_", None)

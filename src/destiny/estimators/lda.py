@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import svd_flip
 
 from destiny.errors import SettingsError
+from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import build_problem, dense_blocks
 from destiny.estimators.classifier import (
     LinearClassifier,
@@ -19,14 +21,21 @@ from destiny.estimators.classifier import (
     require_two_classes,
 )
 from destiny.estimators.inputs import accept_silos
-from destiny.estimators.scatter import require_variance, singular, with_shrinkage
+from destiny.estimators.scatter import (
+    reason_to_average,
+    require_variance,
+    singular,
+    sum_of_matrices,
+    with_shrinkage,
+)
 from destiny.estimators.session import FitSession, whole
-from destiny.geometry.generalised import SingularMatrixError
+from destiny.geometry.generalised import MassMatrix, SingularMatrixError
 from destiny.problems import Generalised
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
+from destiny.run.result import Result
 
 
 @accept_silos("transform", "decision_function", "predict", "predict_proba", "predict_log_proba")
@@ -55,7 +64,8 @@ class DecentralizedLDA(
     priors : array-like (n_classes,), optional
         Probabilities of the classes, by default their shares of the rows.
     n_agents, network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`; ``method`` is `destiny.algorithms.CDADT` by default.
+        As in `DecentralizedPCA`. By default the agents average S_w where that is predicted to be cheaper than
+        a run of `destiny.algorithms.CDADT`, the method otherwise.
 
     Attributes
     ----------
@@ -71,7 +81,8 @@ class DecentralizedLDA(
         Share of the variance between the classes along each direction.
     coef_, intercept_ : ndarray (n_classes, n_features), (n_classes,)
         Scores are ``X coef_^T + intercept_``; of two classes there is one row, for the second class.
-    n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, converged_, network_
+    n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, converged_, \
+notes_, network_
         As in `DecentralizedPCA`.
 
     Examples
@@ -165,7 +176,7 @@ class DecentralizedLDA(
             i: _scatter_within(session, i, codes[i], s, self._class_priors(s))
             for i, s in sums.by_agent.items()
         }
-        variances = session.average(lambda i: session.agents * np.diagonal(within[i]))
+        variances = session.average(lambda i: session.agents * np.diagonal(within[i]), units=True)
         if share == 0:
             sizes = np.abs(class_means(sums.common)[0]).max(axis=0)
             names = getattr(self, "feature_names_in_", None)
@@ -184,21 +195,31 @@ class DecentralizedLDA(
         parts = {
             i: _constraint(within[i], variances.by_agent[i], units[i], share, session.agents) for i in within
         }
-        # The answer spans S_w^-1 times the class means, whatever weights those have: with equal weights
-        # eigenvalues of very different size do not slow the agents down.
-        problem = Generalised(
-            build_problem({i: U.T for i, U in span.by_agent.items()}, session.agents, (n, most)),
-            [parts.get(i, remote_source) for i in range(session.agents)],
-        )
+        reason = reason_to_average(session, self.method, (n, most))
         try:
-            solution = session.solve(problem, self.get_params(), span.common)
+            if reason is None:
+                X, result = self._solve(session, span, parts, (n, most))
+            else:
+                X, result = _directions_of(sum_of_matrices(session, parts), span.common), None
         except SingularMatrixError as error:
             raise singular("the scatter within the classes") from error
         self.classes_, self.n_samples_, self.shrinkage_ = session.classes, m, share
-        self._set_directions(
-            session, sums.common, solution.common / _units(variances.common, share)[:, None], p
+        self._set_directions(session, sums.common, X / _units(variances.common, share)[:, None], p)
+        self._set_fit_attributes(session, result)
+        self.notes_ += [reason] if reason else []
+
+    def _solve(
+        self, session: FitSession, span: Average, parts: dict[int, Array], shape: tuple[int, int]
+    ) -> tuple[Array, Result | None]:
+        """Return X with X^T M X = I, M the sum of ``parts``, that spans M^-1 ``span``, and the run to it."""
+        # The answer spans S_w^-1 times the class means, whatever weights those have: with equal weights
+        # eigenvalues of very different size do not slow the agents down.
+        problem = Generalised(
+            build_problem({i: U.T for i, U in span.by_agent.items()}, session.agents, shape),
+            [parts.get(i, remote_source) for i in range(session.agents)],
         )
-        self._set_fit_attributes(session, solution.result)
+        solution = session.solve(problem, self.get_params(), span.common)
+        return solution.common, solution.result
 
     def _class_priors(self, sums: Array) -> Array:
         """Return the probabilities of the classes; raise SettingsError for priors that are none."""
@@ -239,6 +260,12 @@ class DecentralizedLDA(
         two = len(priors) == 2
         self.coef_ = coef[1:] - coef[:1] if two else coef
         self.intercept_ = intercept[1:] - intercept[:1] if two else intercept
+
+
+def _directions_of(M: Array, span: Array) -> Array:
+    """Return X with X^T M X = I that spans M^-1 ``span``; raise SingularMatrixError if M is singular."""
+    mass = MassMatrix.of(M)
+    return mass.polar(cho_solve((mass.L, True), span))
 
 
 def _scatter_within(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError, SettingsError
+from destiny.estimators.averager import Average
+from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array
+from destiny.run.choice import MOST, predicted_costs
 from destiny.validation import is_number
 
 CONSTANT = 1e-10  # standard deviation over mean of a column up to which it is rounding
@@ -50,6 +53,49 @@ def with_shrinkage(shrinkage: Any, learn: Callable[[float], T], name: str, leade
             stacklevel=6,  # the caller of fit
         )
     return learn(REMEDY)
+
+
+def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) -> str | None:
+    """Return why agents should average their scatter matrices instead of iterating; None if they should not.
+
+    A run with the constraint X^T M X = I takes at least the rounds that are predicted for X^T X = I.
+    """
+    network = session.network
+    if method is not None or network.changes or network.diameter is None or shape[0] > MOST:
+        return None
+    if session.messages.few_bits:  # which only steps have
+        return None
+    matrices, run = predicted_costs(shape, network, session.messages)
+    if matrices.time > run.time:
+        return None
+    return f"the agents averaged their scatter matrices: a run is predicted to take {run} or more"
+
+
+def sum_of_matrices(
+    session: FitSession, parts: Mapping[int, Array], variances: Average | None = None
+) -> Array:
+    """Return the sum over all agents of symmetric ``parts`` ``(n, n)``, the same bits in every process.
+
+    With ``variances`` of the columns they are averaged as correlations, of which private totals, which have
+    one exponent for all entries, keep the digits.
+    """
+    n = len(next(iter(parts.values())))
+    upper = np.triu_indices(n)
+    total = np.zeros((n, n))
+
+    def part(i: int) -> Array:
+        return np.asarray(
+            parts[i][upper] if variances is None else parts[i][upper] / units(variances.by_agent[i])
+        )
+
+    def units(variance: Array) -> Array:
+        deviation = np.sqrt(np.where(variance > 0, variance, 1.0))
+        return np.asarray(np.outer(deviation, deviation)[upper])
+
+    total[upper] = session.agents * session.average(part).common
+    if variances is not None:
+        total[upper] *= units(variances.common)
+    return np.asarray(np.triu(total) + np.triu(total, 1).T)
 
 
 def require_variance(variances: Array, sizes: Array, where: str, names: NDArray[Any] | None) -> None:

@@ -10,8 +10,8 @@ from destiny.errors import MismatchError
 from destiny.protocols import Algorithm, AsyncAlgorithmBase, Objective, Problem, Topology
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
+from destiny.run.prepare import prepare
 from destiny.run.result import Result
-from destiny.run.solve import prepare
 from destiny.simulation.simulated_run import prepare_simulation
 from destiny.simulation.world import World
 
@@ -19,8 +19,7 @@ from destiny.simulation.world import World
 class Runnable(Protocol):
     """A run that has been checked: by `prepare`, or by `prepare_simulation`."""
 
-    def go(self) -> Result:
-        """Run to the end."""
+    def go(self) -> Result: ...
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from destiny.errors import DestinyError
 from destiny.experiments import description
 from destiny.experiments.result_folder import STATUS, write_json
 from destiny.run.history import History
-from destiny.run.solve import Run
+from destiny.run.prepared_run import Run
 
 EVERY = 1.0  # seconds; runs that take less leave no trace
 POINTS = 400  # of a curve

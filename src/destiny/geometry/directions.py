@@ -53,7 +53,6 @@ def at_dissolved(X: Array, E: Array) -> Array:
 
 
 def at_itself(X: Array, E: Array) -> Array:  # noqa: ARG001
-    """X."""
     return X
 
 

@@ -11,6 +11,9 @@ from destiny.protocols import Array
 from destiny.validation import is_whole
 
 WELL_CONDITIONED = 0.05  # least over largest eigenvalue of X^T X: X (X^T X)^{-1/2} loses a factor 20 at most
+# A gradient on the manifold below this part of the Euclidean gradient: the point counts as stationary, and
+# residuals are relative to the Euclidean gradient. Relative to less, rounding would keep them above 1e-10.
+STATIONARY = 1e-4
 SAFE_REGION = 1 / 6  # the region R of Lemma 2.1, in which the theory holds: ||X^T X - I||_F <= 1/6
 
 

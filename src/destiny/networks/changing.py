@@ -74,8 +74,7 @@ class RandomTopology(TopologyBase):
 
     @property
     @abstractmethod
-    def name(self) -> str:
-        """A short description."""
+    def name(self) -> str: ...
 
     @abstractmethod
     def alive(self, rng: np.random.Generator) -> NDArray[Any]:
@@ -128,7 +127,6 @@ class LinkLoss(RandomTopology):
 
     @property
     def name(self) -> str:
-        """A short description."""
         return f"{self.network.name} losing links with probability {self.prob:g}"
 
     def alive(self, rng: np.random.Generator) -> NDArray[Any]:
@@ -146,7 +144,6 @@ class Matchings(RandomTopology):
 
     @property
     def name(self) -> str:
-        """A short description."""
         return f"random matchings of {self.network.name}"
 
     def alive(self, rng: np.random.Generator) -> NDArray[Any]:

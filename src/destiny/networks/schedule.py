@@ -63,7 +63,6 @@ class Schedule(TopologyBase):
 
     @property
     def name(self) -> str:
-        """A short description."""
         order = "periodic" if self.repeats else "sequence"
         return f"{order} of {', '.join(network.name for network in self.networks)}"
 

@@ -53,12 +53,12 @@ class Centred(ProblemBase):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
         return self.problem.shape
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return self.problem.agents
 
     @property
@@ -78,7 +78,7 @@ class Centred(ProblemBase):
 
     @property
     def regulariser(self) -> Regulariser | None:
-        """r, if there is one."""
+        """The regulariser r of f + r, if there is one."""
         return self._regulariser
 
     def __add__(self, other: Regulariser) -> Centred:
@@ -88,7 +88,6 @@ class Centred(ProblemBase):
 
     @property
     def column_names(self) -> Mapping[str, tuple[str, ...]]:
-        """As of the problem."""
         return self.problem.column_names
 
     @property

@@ -91,7 +91,6 @@ class Generalised(WrappedProblem):
 
     @property
     def generalised(self) -> bool:
-        """True."""
         return True
 
     def part(self, agent: int) -> Array:

@@ -23,16 +23,15 @@ class WrappedProblem(ProblemBase):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p) of X."""
         return self.inner.shape
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return self.inner.agents
 
     def host(self, ids: Sequence[int]) -> Hosted:
-        """As ``inner`` does."""
         return self.inner.host(ids)
 
     @property

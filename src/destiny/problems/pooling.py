@@ -29,22 +29,18 @@ class Pooled(ProblemBase):
 
     @property
     def kind(self) -> str:
-        """That of the problem."""
         return self.problem.kind
 
     @property
     def principal_axes(self) -> bool:
-        """As of the problem."""
         return self.problem.principal_axes
 
     @property
     def regulariser(self) -> Regulariser | None:
-        """As of the problem."""
         return self.problem.regulariser
 
     @property
     def generalised(self) -> bool:
-        """As of the problem."""
         return self.problem.generalised
 
     @property
@@ -54,7 +50,6 @@ class Pooled(ProblemBase):
 
     @property
     def agents(self) -> int:
-        """Number of agents, 1."""
         return 1
 
     def host(self, ids: Sequence[int]) -> Hosted:

@@ -223,7 +223,7 @@ class Regularised(WrappedProblem):
 
     @property
     def regulariser(self) -> Regulariser:
-        """r."""
+        """The regulariser r of f + r."""
         return self._regulariser
 
     @property

@@ -17,7 +17,7 @@ from destiny.run.privacy import privacy_of
 from destiny.run.private_sums import HIDING, exposure, smallest_degree
 
 if TYPE_CHECKING:
-    from destiny.run.solve import Run
+    from destiny.run.prepared_run import Run
 
 BYTES = 8  # of a number in a message: float64
 

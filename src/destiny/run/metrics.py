@@ -13,7 +13,7 @@ import numpy as np
 from destiny.geometry import lagrangian
 from destiny.geometry.generalised import MassMatrix
 from destiny.geometry.proximal import tangent_prox
-from destiny.geometry.stiefel import norm, polar, subspace_distance, tangent, violation
+from destiny.geometry.stiefel import STATIONARY, norm, polar, subspace_distance, tangent, violation
 from destiny.protocols import Array, Observer, Regulariser
 
 ORTHONORMAL = (
@@ -106,7 +106,6 @@ class Spread:
 
     @property
     def finite(self) -> bool:
-        """Whether every iterate is."""
         return bool(self.table[:, 2].all())
 
 
@@ -138,7 +137,7 @@ def reference(observer: Observer, mean: Array, mass: MassMatrix | None = None) -
     if mass is not None:
         mean, gradient = mass.whiten(mean), mass.gradient(gradient)
     size, start = float(norm(gradient)), float(norm(tangent(mean, gradient)))
-    return start if start > 1e-6 * size else size  # a start drawn at random is nowhere near 1e-6
+    return start if start > STATIONARY * size else size  # that of a random start is far larger
 
 
 def composite_reference(observer: Observer, mean: Array, composite: Composite) -> float:
@@ -146,7 +145,7 @@ def composite_reference(observer: Observer, mean: Array, composite: Composite) -
     X = polar(mean)
     gradient = observer.gradient(X)
     size, start = float(norm(gradient)), composite.step(X, gradient)[0]
-    return start if start > 1e-6 * size else size
+    return start if start > STATIONARY * size else size
 
 
 def sparsity(X: Array) -> float:

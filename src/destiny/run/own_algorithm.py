@@ -64,11 +64,9 @@ class WrappedAlgorithm(AlgorithmBase):
         return repr(self.inner)
 
     def init(self, X: Array, agents: Agents) -> Any:
-        """As ``inner`` does."""
         return self.inner.init(X, agents)
 
     def step(self, state: Any, agents: Agents) -> Any:
-        """As ``inner`` does."""
         return self.inner.step(state, agents)
 
     @property
@@ -83,7 +81,6 @@ class WrappedAlgorithm(AlgorithmBase):
 
     @property
     def about(self) -> About | None:
-        """What ``inner`` says of itself."""
         about = getattr(self.inner, "about", None)
         return about if isinstance(about, About) else None
 

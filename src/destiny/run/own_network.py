@@ -54,7 +54,7 @@ class CheckedTopology(TopologyBase):
 
     @property
     def agents(self) -> int:
-        """d."""
+        """Number of agents d."""
         return self.inner.agents
 
     def at(self, round: int) -> csr_array[Any, Any]:

@@ -65,6 +65,5 @@ class ProgressBar:
         )
 
     def close(self) -> None:
-        """Clear the line."""
         if self.bar is not None:
             self.bar.stop()

@@ -25,17 +25,14 @@ class Letter:
 
     @property
     def sender(self) -> Array:
-        """That of the message."""
         return np.asarray(self.message.sender)
 
     @property
     def stamp(self) -> Array:
-        """That of the message."""
         return np.asarray(self.message.stamp)
 
     @property
     def heard(self) -> Array:
-        """That of the message."""
         return np.asarray(self.message.heard)
 
 
@@ -83,7 +80,6 @@ class UntilQuiet(AsyncAlgorithmBase):
 
     @property
     def kind(self) -> str:
-        """That of the method."""
         return self.inner.kind
 
     @property
@@ -121,7 +117,6 @@ class UntilQuiet(AsyncAlgorithmBase):
         return s, Letter(message, levels, stamps)
 
     def residual(self, state: StoppingState) -> float:
-        """That of the method."""
         return self.inner.residual(state.inner)
 
     def done(self, state: StoppingState, agent: LocalAgent) -> bool:

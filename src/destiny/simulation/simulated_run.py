@@ -29,16 +29,18 @@ from destiny.protocols import (
 from destiny.run import metrics
 from destiny.run.compatibility import require_fit
 from destiny.run.history import History
+from destiny.run.inputs import check_inputs
 from destiny.run.interrupt import deliver
 from destiny.run.messages import PLAIN
 from destiny.run.metrics import Measures
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
+from destiny.run.prepare import prepare
+from destiny.run.prepared_run import Run
 from destiny.run.principal_axes import rayleigh_ritz
 from destiny.run.quiescence import UntilQuiet
 from destiny.run.result import Result
 from destiny.run.settings import settings_of
-from destiny.run.solve import Run, check_inputs, prepare
 from destiny.run.stopping import Diverged, Rule, RunStatus, Seconds, Stop, Tolerance
 from destiny.simulation.activity import Activity
 from destiny.simulation.barrier import BarrierClock
@@ -197,7 +199,6 @@ class SyncRun:
     clock: BarrierClock
 
     def go(self) -> SimulatedResult:
-        """Run to the end."""
         result, clock = self.run.go(), self.clock
         # A rule before it may have ended the run at the last step.
         clock.advance(result.steps, result.rounds, result.gradients)

@@ -127,7 +127,6 @@ class PrivateExchange(Exchange):
 
     @property
     def masked(self) -> PrivateExchange:
-        """This exchange."""
         return self
 
     # Keys

@@ -77,7 +77,6 @@ class Statement:
         return cls(run, name, index, key, tuple(chain), signature)
 
     def table(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "run": self.run,
             "name": self.name,

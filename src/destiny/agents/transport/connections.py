@@ -65,8 +65,6 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
-
     host: str
     port: int
 

@@ -23,8 +23,7 @@ MOST = 50  # rounds a step: enough for a ring of 200
 class Mixer(Protocol):
     """What averaging asks of agents."""
 
-    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
-        """As `Agents.mix`."""
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]: ...
 
 
 def chebyshev(

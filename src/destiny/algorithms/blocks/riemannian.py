@@ -60,7 +60,6 @@ class Riemannian(Consensus):
 
     @property
     def step_rule(self) -> StepRule:
-        """The setting ``step_size``."""
         return self.step_size
 
     @property

@@ -86,7 +86,6 @@ class Scheme(AlgorithmBase):
 
     @property
     def step_rule(self) -> StepRule:
-        """The setting ``step_size``."""
         return self.step_size
 
     @property

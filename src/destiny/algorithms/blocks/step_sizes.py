@@ -156,7 +156,6 @@ class Constant(StepRule):
         check_positive("eta", self.eta)
 
     def update(self, pace: Pace, move: Move) -> Pace:  # noqa: ARG002
-        """Count the step."""
         return replace(pace, count=pace.count + 1)
 
 

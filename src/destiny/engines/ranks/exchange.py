@@ -67,7 +67,6 @@ class Channel:
         self.requests = [*self.receives, *self.sends]
 
     def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch, crowded: bool) -> Array:
-        """One round."""
         MPI.Prequest.Startall(self.receives)
         for block, columns in zip(blocks, self.columns, strict=True):
             self.buffer[self.own, columns] = block
@@ -119,7 +118,6 @@ class Neighbours:
         return self.plan.rows
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
-        """One round."""
         if self.comm.size == 1:
             return blocks
         widths = tuple(block.shape[1] for block in blocks)
@@ -136,12 +134,10 @@ class Neighbours:
         return self.buffers[width][:rows]
 
     def forget(self, key: int) -> None:
-        """Let go of a plan."""
         for channel in self.plans.pop(key).channels.values():
             channel.free()
 
     def close(self) -> None:
-        """Let go of all."""
         for key in list(self.plans):
             self.forget(key)
 

@@ -136,7 +136,6 @@ class Watch:
 
     @contextmanager
     def waiting(self, whom: str) -> Iterator[None]:
-        """Around a call that waits."""
         self.begin(lambda: whom)
         try:
             yield
@@ -144,7 +143,6 @@ class Watch:
             self.end()
 
     def look(self) -> None:
-        """The thread."""
         while True:
             time.sleep(min(1.0, self.deadline / 10))
             since = self.since

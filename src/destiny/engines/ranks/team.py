@@ -75,7 +75,6 @@ class Ranks:
         return X
 
     def wait(self) -> None:
-        """Barrier."""
         with self.watch.waiting(OTHERS):
             self.comm.Barrier()
 

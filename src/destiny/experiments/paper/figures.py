@@ -60,7 +60,6 @@ class Panel:
 
     @property
     def labels(self) -> list[str]:
-        """Of the methods."""
         return [table["label"] for table in self.tables["algorithm"]]
 
 

@@ -41,7 +41,6 @@ class Watch:
     cost: float
 
     def check(self, status: RunStatus) -> Stop | None:
-        """After each step."""
         self.bar.update(self.task, description=self.title, completed=self.before + self.cost * status.round)
         return None
 

@@ -81,7 +81,6 @@ class DenseBlock:
         return float(np.vdot(self.rows, self.rows))
 
     def dense(self) -> Array:
-        """The rows."""
         return self.rows
 
 

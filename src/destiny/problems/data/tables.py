@@ -124,7 +124,6 @@ class Silos(PerParty):
 
     @property
     def ndim(self) -> int:
-        """2."""
         return 2
 
     def per_row(self, values: Sequence[Any]) -> SiloValues:

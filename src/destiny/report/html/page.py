@@ -16,7 +16,6 @@ from destiny.report.sources.results import FigureResults
 
 
 def render(figures: list[FigureResults]) -> str:
-    """Return the page."""
     charts = Charts()
     title, body = body_of(figures, charts, line_styles(figures))
     scripts = [asset("charts.js"), asset("page.js")]

@@ -88,7 +88,6 @@ class Handler(BaseHTTPRequestHandler):
     timeout = TIMEOUT
 
     def do_GET(self) -> None:
-        """Answer a request."""
         if not self.is_local():
             self.answer(HTTPStatus.FORBIDDEN, "text/plain", b"ask for localhost\n")
             return
