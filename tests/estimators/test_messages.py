@@ -10,7 +10,7 @@ from destiny.errors import NetworkError, SettingsError
 
 pytest.importorskip("sklearn")
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.cross_decomposition import CCA
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.decomposition import PCA
@@ -30,7 +30,9 @@ PARTS = np.array_split(np.random.default_rng(0).permutation(len(ROWS)), 5)
 SILOS, SCALED_SILOS = ([table[part] for part in PARTS] for table in (ROWS, SCALED))
 RAISED = [(np.median(TARGET) < TARGET)[part].astype(int) for part in PARTS]
 CLASSES = [
-    getattr(estimators, name) for name in estimators.__all__ if name[0].isupper() and name != "SiloFolds"
+    estimator
+    for name in estimators.__all__
+    if isinstance(estimator := getattr(estimators, name), type) and issubclass(estimator, BaseEstimator)
 ]
 
 
