@@ -29,7 +29,6 @@ from destiny.estimators import (
     SiloPlace,
     silo_map,
 )
-from destiny.problems.data import Csv
 
 COLUMNS = ["age", "bmi", "pressure", "cholesterol", "LDL", "HDL", "triglycerides", "glucose"]
 LIPIDS = ["cholesterol", "LDL", "HDL"]
@@ -54,7 +53,7 @@ def write_files(folder: Path) -> dict[str, Path]:
 
 def fit(tables):
     """Return the silos and a pipeline fitted to them."""
-    silos = destiny.Silos(tables, columns=COLUMNS, csv=Csv(sep=";", decimal=",", gaps=True))
+    silos = destiny.Silos(tables, columns=COLUMNS, sep=";", decimal=",", gaps=True)
     steps = DecentralizedImputer(), DecentralizedScaler(), DecentralizedPCA(n_components=3, random_state=0)
     return silos, make_pipeline(*steps).fit(silos)
 
