@@ -215,7 +215,9 @@ def _explain(file: Path, layout: Csv, head: Head) -> None:
                 cure = 'set decimal = ","' if comma else WITHOUT_THOUSANDS
             elif head.header:
                 cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
-                cure += f"{prefix}columns" + (", or read gaps as NaN (gaps=True)" if not text else "")
+                cure += f"{prefix}columns" + (
+                    ", or give estimators destiny.Silos(files, gaps=True)" if not text else ""
+                )
             elif number == 1 and layout.header is None:
                 cure = "correct it, or set header = true if the line names columns"
             else:
