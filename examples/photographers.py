@@ -53,9 +53,8 @@ def main(path=None):
     quarters = [part for half in np.array_split(temple, 2) for part in np.array_split(half, 2, axis=1)]
     silos = [patches(quarter, 800) for quarter in quarters]
     silos = [rows - rows.mean(axis=1, keepdims=True) for rows in silos]
-    options = {"network": "complete", "random_state": 0, "tol": 1e-3}
-    dictionary = SparseDictionary(n_components=PATTERNS, **options).fit(silos)
-    pca = DecentralizedPCA(n_components=PATTERNS, **options).fit(silos)
+    dictionary = SparseDictionary(PATTERNS, network="complete", tol=1e-3, random_state=0).fit(silos)
+    pca = DecentralizedPCA(PATTERNS, network="complete", random_state=0).fit(silos)
     print(f"dictionary of {PATTERNS} patterns: {dictionary.n_rounds_} rounds; PCA: {pca.n_rounds_}")
 
     noisy = flower + NOISE * np.random.default_rng(0).standard_normal(flower.shape)

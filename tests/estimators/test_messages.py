@@ -21,7 +21,9 @@ from sklearn.preprocessing import StandardScaler
 from destiny import estimators
 from destiny.engines import Local
 from destiny.estimators.averager import Averager
+from destiny.estimators.session import build_network
 from destiny.problems import Privacy
+from destiny.run.private_sums import exposure
 
 PRIVATE, FEW = destiny.Messages(private=True), destiny.Messages(bits=8)
 ROWS, TARGET = load_diabetes(return_X_y=True, scaled=False)
@@ -98,6 +100,19 @@ def test_private_averages_are_totals_of_the_same_bits_at_all_agents(network):
     assert average.rounds == 3 * (1 if network == "complete" else 3)  # three times the diameter
 
 
+def test_a_random_network_is_drawn_until_it_can_hide():
+    exposed = []
+    for seed in range(300):
+        alone = build_network("erdos-renyi", 10, seed)
+        drawn = build_network("erdos-renyi", 10, seed, PRIVATE)
+        assert exposure(drawn) is None
+        if exposure(alone) is None:
+            assert (drawn.at(0) != alone.at(0)).nnz == 0
+        else:
+            exposed.append(seed)
+    assert exposed  # otherwise this test says nothing: take more seeds
+
+
 def test_columns_in_very_different_units_keep_their_digits():
     factors = np.logspace(-12, 12, ROWS.shape[1])
     scaler = estimators.DecentralizedScaler(messages=PRIVATE).fit([silo * factors for silo in SILOS])
@@ -136,6 +151,7 @@ def test_columns_split_over_parties():
     [
         (lambda: estimators.DecentralizedScaler(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
         (lambda: estimators.DecentralizedImputer(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
+        (lambda: estimators.DecentralizedRidge(messages=FEW).fit(SILOS, RAISED), "only averages"),
         (lambda: estimators.VerticalRidge(messages=FEW).fit([ROWS, SCALED], TARGET), "only averages"),
         (lambda: estimators.DecentralizedPCA(messages=FEW).fit(SILOS), "below n_features"),
         (lambda: estimators.DecentralizedPCA(0.9, messages=FEW).fit(SILOS), "below n_features"),

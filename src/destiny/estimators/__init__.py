@@ -15,6 +15,7 @@ from destiny.estimators.lda import DecentralizedLDA
 from destiny.estimators.pca import DecentralizedPCA
 from destiny.estimators.pictures import biplot, scree_plot
 from destiny.estimators.regression import OrthogonalRegression
+from destiny.estimators.ridge import DecentralizedRidge
 from destiny.estimators.scaler import DecentralizedScaler
 from destiny.estimators.silo_map import SiloPlace, silo_map
 from destiny.estimators.sparse_pca import DecentralizedSparsePCA
@@ -26,6 +27,7 @@ __all__ = [
     "DecentralizedImputer",
     "DecentralizedLDA",
     "DecentralizedPCA",
+    "DecentralizedRidge",
     "DecentralizedScaler",
     "DecentralizedSparsePCA",
     "OrthogonalRegression",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     check_array,
@@ -58,6 +59,7 @@ class Decentralized:
 
     _supervised = False
     _joins_y = False  # whether y has numbers, which are kept beside those of X
+    _transforms = True
     _accepts_sparse = True
     _min_rows = 1
     _named_by_silos = False  # whether the names of columns are those of Silos, whose tables are arrays
@@ -104,6 +106,7 @@ class Decentralized:
             raise ProblemError("sample_weight must not be zero in all rows: some row must count")
         return self._fit_tables(dict(enumerate(tables)), Local(), len(tables))
 
+    @available_if(lambda self: self._transforms)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to all rows and return them transformed; a list of tables gives a list of arrays."""
         return self.fit(X, y, sample_weight).transform(X)  # type: ignore[attr-defined]
@@ -141,7 +144,8 @@ class Decentralized:
         mine = self._check_table(X, y, sample_weight, True, 0)
         names = [str(name) for name in column_names(X) or []]
         facts = {"number of features": self.n_features_in_, "feature names": names}
-        facts |= {"number of columns, with those of y": mine.rows.shape[1]} if self._joins_y else {}
+        joined = mine.rows.shape[1], *np.shape(mine.labels)[1:]
+        facts |= {"number of columns, with those of y": list(joined)} if self._joins_y else {}
         facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
         facts |= {"messages": str(self.messages or PLAIN)}
         engine.require_same({"estimator": type(self).__name__, **facts})
@@ -159,7 +163,7 @@ class Decentralized:
         self._require_size(tables)
         own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = allgather(engine, own_seed)[0]
-        network = build_network(self.network, agents, seed)
+        network = build_network(self.network, agents, seed, messages)
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
             self._learn(FitSession(tables, self._supervised, network, engine, seed, partial, messages))
         return self
@@ -420,5 +424,5 @@ def _require_classes(labels: NDArray[Any]) -> None:
     if kind not in ("binary", "multiclass"):
         raise ProblemError(
             f"y must have the classes of the rows; found {labels[0]} and others (Unknown label type: "
-            f"{kind}): put the values into classes, or take a regressor"
+            f"{kind}): put the values into classes, or take DecentralizedRidge"
         )

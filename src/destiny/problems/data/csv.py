@@ -105,14 +105,14 @@ def guess_keys(file: Path) -> dict[str, Any]:
 
     With a header they name the columns that hold numbers, so that files may have them in any order.
     """
-    encoding = {} if _is_unicode(file) else {"encoding": WINDOWS}
-    lines = [line for _, line in itertools.islice(_lines(file, Csv(**encoding)), PEEK)]
+    layout = Csv() if _is_unicode(file) else Csv(encoding=WINDOWS)
+    lines = [line for _, line in itertools.islice(_lines(file, layout), PEEK)]
     if not lines:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
     sep, decimal, _ = likely_layout(lines)
     keys = (
         {"samples": "rows"}
-        | encoding
+        | ({"encoding": WINDOWS} if layout.encoding == WINDOWS else {})
         | ({"sep": sep} if sep != "," else {})
         | ({"decimal": ","} if decimal == "," else {})
     )
