@@ -1,6 +1,7 @@
 # make demo | make demo-agents | make test | make bench | make docs | make reproduce: each sets up .venv by itself.
 # make test-newest | make test-oldest: the tests with other versions of what DESTINY needs. make constraints: new ones.
 # make test-no-mpi: the tests that need neither MPI nor a browser. make coverage: what the tests reach. make dist: a release.
+# make benchopt: the benchmark for other people's methods, in .venv-benchopt.
 PYTHON ?= python3
 PYTHONS ?= python3.11 python3.12 python3.13
 BIN := .venv/bin
@@ -13,7 +14,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo demo-agents test test-newest test-oldest test-no-mpi test-install coverage constraints lint types bench docs \
-    reproduce dist clean
+    benchopt reproduce dist clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -100,6 +101,16 @@ constraints:
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# The public benchmark (docs/benchopt.md): its tests, and all its solvers at a small size. benchopt needs much that
+# DESTINY does not, hence an environment of its own, which must be the first on the path.
+benchopt:
+	$(PYTHON) -m venv .venv-benchopt
+	.venv-benchopt/bin/$(PIP_INSTALL) -c constraints.txt benchopt==1.10.0 pytest -e ".[sklearn]"
+	PATH="$(CURDIR)/.venv-benchopt/bin:$$PATH" benchopt test benchopt_stiefel --skip-install
+	PATH="$(CURDIR)/.venv-benchopt/bin:$$PATH" benchopt run benchopt_stiefel --config benchopt_stiefel/small.yml --no-display
+	.venv-benchopt/bin/python benchopt_stiefel/summary.py --all "Synthetic PCA"
+	@echo "open benchopt_stiefel/outputs/benchopt_stiefel.html"
+
 docs: $(READY)
 	$(BIN)/python docs/math_font.py
 	PYTHONPATH=docs $(BIN)/python -m zensical build --clean --strict
@@ -123,4 +134,4 @@ dist:
 	.venv-dist/bin/destiny --version
 
 clean:
-	rm -rf .venv .venv-* demo demo-agents dist reproduction site .cache .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* benchopt_stiefel/__cache__ benchopt_stiefel/outputs demo demo-agents dist reproduction site .cache .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache

@@ -9,7 +9,8 @@ from destiny.algorithms import METHODS
 from destiny.run.settings import settings_of
 
 HERE = Path(__file__).parent
-PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "sparse": "Sparse answers"}
+PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}
+PAGES |= {"sparse": "Sparse answers"}
 PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods
 INTRO = r"""# Methods
@@ -146,7 +147,8 @@ def measured() -> str:
         "Rounds until stationarity, consensus and feasibility are all below 1e-8, opening rounds included, with every\n"
         "method's defaults; or the largest of the three after the rounds allowed. PCA, n = 300, m = 3200, p = 10,\n"
         "xi = 0.95, 32 agents on Erdos-Renyi networks, one seed, by `python -m benchmarks.methods`. The last row is\n"
-        "DRGTA as the paper runs it: alpha = 1 and Barzilai-Borwein steps without a bound.\n"
+        "DRGTA as the paper runs it: alpha = 1 and Barzilai-Borwein steps without a bound. [`faps`](star.md) needs a star;\n"
+        "`destiny-prox`, `thanos` and `cdadt` are made for other problems. [What is proved](theory.md) of each method.\n"
     )
     return "\n".join([note, head, "|---" * (1 + len(probs)) + "|", *body, ""])
 

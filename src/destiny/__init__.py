@@ -30,6 +30,7 @@ __all__ = [
     "Destiny",
     "DestinyAsync",
     "DestinyError",
+    "DestinyKrylov",
     "DestinyMomentum",
     "DestinyNewton",
     "DestinyProx",
@@ -76,7 +77,14 @@ if TYPE_CHECKING:
     from destiny import report as report
     from destiny import run as run
     from destiny import simulation as simulation
-    from destiny.algorithms import Destiny, DestinyAsync, DestinyMomentum, DestinyNewton, DestinyProx
+    from destiny.algorithms import (
+        Destiny,
+        DestinyAsync,
+        DestinyKrylov,
+        DestinyMomentum,
+        DestinyNewton,
+        DestinyProx,
+    )
     from destiny.algorithms.blocks import step_sizes as steps
     from destiny.diagnosis import Diagnosis, diagnose
     from destiny.experiments.compare import Comparison, compare
@@ -124,6 +132,7 @@ else:
         "Comparison": "destiny.experiments.compare",
         "Destiny": "destiny.algorithms",
         "DestinyAsync": "destiny.algorithms",
+        "DestinyKrylov": "destiny.algorithms",
         "DestinyMomentum": "destiny.algorithms",
         "DestinyNewton": "destiny.algorithms",
         "DestinyProx": "destiny.algorithms",

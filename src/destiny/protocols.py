@@ -297,10 +297,16 @@ class Agents(Protocol):
         what everybody had at first.
         """
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        """A tree of few levels, for `exact_mean`: ``(agents, 2)``, the parents, and the depth of the tree.
+
+        For networks that stay; it takes two diameters of rounds.
+        """
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, the same bits at all agents, in three diameters of rounds.
 
-        For networks that stay.
+        For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
         """
 
 

@@ -17,6 +17,7 @@ from scipy import stats
 from destiny.agents.certificates import Authority
 from destiny.agents.privacy.keys import Authorities, Statement
 from destiny.agents.privacy.masks import PURPOSE, Masks, RunKey
+from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.messages import Refusal
 from destiny.errors import CheckpointError, SettingsError
 
@@ -202,20 +203,38 @@ def test_garbage_as_a_certificate_is_refused(statement, authority):
 
 
 def test_the_run_key_is_kept_for_its_owner_alone(tmp_path):
-    made = RunKey.keep(tmp_path, begun=False)
+    made = RunKey.keep(tmp_path, begun=False, sent=False)
     path = tmp_path / "private-sums.key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert RunKey.keep(tmp_path, begun=True).public == made.public
+    assert RunKey.keep(tmp_path, begun=True, sent=False).public == made.public
+    assert RunKey.keep(tmp_path, begun=True, sent=True).public == made.public
     path.chmod(0o644)
     with pytest.raises(SettingsError, match="readable by its owner alone"):
-        RunKey.keep(tmp_path, begun=True)
+        RunKey.keep(tmp_path, begun=True, sent=True)
     path.chmod(0o600)
     path.write_bytes(b"x")
     with pytest.raises(CheckpointError, match="damaged"):
-        RunKey.keep(tmp_path, begun=True)
+        RunKey.keep(tmp_path, begun=True, sent=True)
     path.unlink()
     with pytest.raises(CheckpointError, match="is missing"):
-        RunKey.keep(tmp_path, begun=True)
+        RunKey.keep(tmp_path, begun=True, sent=True)
+
+
+def test_a_key_without_a_log_of_what_was_sent_under_it_is_not_used_again(tmp_path):
+    """A run, another one in the same folder, and the first name once more: its masks must be new."""
+
+    def key_of(run):
+        log = SentLog(tmp_path, run)
+        key = RunKey.keep(tmp_path, log.begun, sent=log.before > 0)
+        log.add_round(0, np.ones(3))
+        log.close()
+        return key.public
+
+    first, again = key_of("one"), key_of("one")
+    assert first == again, "a restart needs the masks of before"
+    assert len({first, key_of("two"), key_of("one")}) == 3
+    (tmp_path / "sent.log").unlink()
+    assert key_of("one") not in (first, again)
 
 
 def test_a_point_of_small_order_is_no_key():

@@ -9,13 +9,14 @@ import scipy.linalg
 
 import destiny
 from destiny import cli, networks, problems
-from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum, Thanos
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis import landscape, network_options, theory
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.prediction import Case, predict
 from destiny.diagnosis.simulation import agreement, descent, heavy_ball
 from destiny.geometry.stiefel import norm, random_point, tangent, transpose
+from destiny.problems.cached import CachedProblem
 from destiny.run.own_network import as_topology
 from tests.helpers.small_problems import generalised
 
@@ -470,3 +471,45 @@ def test_a_generalised_constraint_is_diagnosed_in_its_own_geometry():
     assert prediction.rounds is not None
     assert prediction.rounds / 2 <= rounds <= 2 * prediction.rounds
     assert "X^T M X = I" in str(diagnosis)
+
+
+def test_a_regulariser_is_diagnosed_by_trials_of_methods_with_a_prox():
+    """Data and curvature are those of f; rounds are those of a run on f + r."""
+    smooth, network = pca(8, n=30, p=3, seed=2), networks.erdos_renyi(8, prob=0.6, seed=0)
+    sparse = smooth + problems.L1(0.002)
+    plain, found = destiny.diagnose(smooth, network), destiny.diagnose(sparse, network)
+    assert list(found.predictions) == ["destiny-prox", "thanos"]
+    for area in ("agents", "curvature", "network"):
+        assert found.facts[area] == plain.facts[area]
+    prediction = found.predictions["destiny-prox"]
+    rounds = destiny.solve(sparse, network, every=5).rounds
+    assert prediction.low <= rounds <= prediction.high
+    assert found.predictions["thanos"].rounds is None
+    answer = problems.pca.solution(smooth)
+    share = 0.002 * np.abs(answer).sum() / abs(smooth.host(range(8)).value(np.stack([answer] * 8)).mean())
+    (text,) = [finding.text for finding in found.findings if finding.about == "regulariser"]
+    number = float(text.split("r is ")[1].split(" times")[0])
+    assert (
+        0.5 * share < number < 2 * share
+    )  # a basis of the same subspace; only f is the same for all of them
+    assert not texts(found, "problem")
+
+
+def test_a_regulariser_that_outweighs_f_is_worth_a_look():
+    network = networks.erdos_renyi(8, prob=0.6, seed=0)
+    cached = CachedProblem(pca(8, n=30, p=3) + problems.L1(0.3))  # as problems of files are
+    found = destiny.diagnose(cached, network, Destiny())
+    assert any("a smaller weight?" in text for text in texts(found, "look"))
+    assert any("needs a smooth objective" in text for text in texts(found, "problem"))
+
+
+def test_the_exact_method_is_advised_for_a_regulariser():
+    network = networks.erdos_renyi(8, prob=0.6, seed=0)
+    found = destiny.diagnose(pca(8, n=30, p=3, seed=2) + problems.L1(0.002), network, Thanos())
+    assert found.advice[0].saves == 1
+    assert found.advice[0].text.startswith('kind = "destiny-prox" is exact: about ')
+
+
+def test_a_star_has_its_own_method_for_pca():
+    assert "faps" in destiny.diagnose(pca(8), networks.star(8)).predictions
+    assert "faps" not in destiny.diagnose(pca(8), networks.ring(8)).predictions

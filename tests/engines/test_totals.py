@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import shortest_path
 
 import destiny
 from destiny.engines import Local
@@ -104,3 +105,31 @@ def test_one_agent_has_its_own_numbers():
     X = numbers(1, 3)
     assert (agents.exact_mean(X)[0] == X).all()
     assert agents.traffic.rounds == 0
+
+
+@pytest.mark.parametrize("network", [*NETWORKS, nets.path(7), nets.grid(3, 4)], ids=lambda n: n.name)
+def test_a_tree_from_the_most_central_agent_and_averages_along_it(network):
+    distances = shortest_path(network.W, unweighted=True)
+    radius = int(distances.max(axis=1).min())
+    for private in (False, True):
+        agents = agents_on(network, private)
+        tree = agents.spanning_tree()
+        assert agents.traffic.rounds == 2 * network.diameter
+        assert (tree[:, 1] == radius).all()
+        (root,) = np.flatnonzero(tree[:, 0] == -1)
+        for agent, parent in enumerate(tree[:, 0].astype(int)):
+            assert agent == root or distances[agent, parent] == 1
+            assert agent == root or distances[agent, root] == distances[parent, root] + 1
+        X = numbers(network.agents, 5)
+        (mean,) = agents.exact_mean(X, tree=tree)
+        assert (mean == mean[:1]).all()
+        np.testing.assert_allclose(mean[0], X.mean(axis=0), atol=1e-14)
+        assert agents.traffic.rounds == (2 + private) * network.diameter + 2 * radius
+
+
+def test_a_tree_needs_the_diameter_and_one_agent_needs_none():
+    with pytest.raises(NetworkError, match="more than the 2 rounds given as diameter"):
+        agents_on(nets.path(6), depth=2).spanning_tree()
+    alone = agents_on(nets.complete(1), private=False)
+    assert alone.spanning_tree().tolist() == [[-1, 0]]
+    assert alone.traffic.rounds == 0

@@ -143,7 +143,7 @@ def test_columns_split_over_parties():
             np.split(SCALED, [4, 7], axis=1)
         )
         np.testing.assert_allclose(pca.components_, PCA(2).fit(SCALED).components_, atol=1e-6)
-        assert len(pca.history_) > 2  # by gradients: averaged models would tell how alike people are
+        assert pca.n_rounds_ < 100 or messages.few_bits  # products with few vectors, averaged exactly
 
 
 @pytest.mark.parametrize(

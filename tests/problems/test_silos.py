@@ -10,6 +10,7 @@ import destiny
 from destiny.errors import ProblemError
 from destiny.problems import OLSR, PCA, SDL, MaskedPCA, pca
 from destiny.problems.data import Csv, SiloValues
+from destiny.problems.data.rows import row_blocks
 
 RNG = np.random.default_rng(0)
 TABLES = [RNG.standard_normal((rows, 3)).round(3) for rows in (6, 4, 5)]
@@ -281,3 +282,13 @@ def test_files_that_look_otherwise_are_read_with_settings_of_their_party(tmp_pat
             destiny.Silos(files, **{"csv": own, **options, **changes})
     with pytest.raises(ProblemError, match=r"found one name, '\*.csv': give sorted\(glob.glob\('\*.csv'\)\)"):
         destiny.Silos("*.csv")
+
+
+def test_adding_up_repeated_entries_of_a_block_leaves_the_rows_alone():
+    expected = np.arange(1.0, 25.0).reshape(6, 4)
+    columns = np.tile([0, 0, 1, 1, 2, 2, 3, 3], 6)  # every entry as two halves
+    rows = sparse.csr_array((np.repeat(expected.ravel() / 2, 2), columns, range(0, 49, 8)))
+    for part, block in row_blocks(rows):
+        block.sum_duplicates()
+        np.testing.assert_array_equal(block.toarray(), expected[part])
+    np.testing.assert_array_equal(rows.toarray(), expected)

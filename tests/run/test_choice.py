@@ -9,7 +9,8 @@ import destiny
 from destiny import networks, problems
 from destiny.errors import SettingsError
 from destiny.experiments import file
-from destiny.run.choice import Cost, choose, numbers_in, predicted_costs
+from destiny.run import choice as module
+from destiny.run.choice import Cost, choose, momentum_cost, newton_cost, numbers_in
 from tests.helpers.agent_party import Party
 from tests.helpers.small_problems import small_problem
 
@@ -48,6 +49,21 @@ CHOICES = {
     ),
     "large n": (
         (problems.PCA([np.ones((1001, 3))] * 6, 2), RING),
+        "destiny-krylov",
+        "which n = 1001 makes large; about 78 rounds of .* are predicted, against 216 rounds .* or more",
+    ),
+    "large n, changing": (
+        (problems.PCA([np.ones((1001, 3))] * 6, 2), networks.link_loss(RING, 0.2)),
+        "destiny-momentum",
+        "changes from round to round",
+    ),
+    "large n, small messages": (
+        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING, 0.0, destiny.Messages(bits=8)),
+        "destiny-momentum",
+        "exact totals",
+    ),
+    "large regression": (
+        (problems.OLSR([np.ones((1001, 3))] * 6, [np.ones((2, 3))] * 6), RING),
         "destiny-momentum",
         "n x n matrices, which n = 1001 makes large",
     ),
@@ -58,15 +74,16 @@ CHOICES = {
             0.0,
             destiny.Messages(private=True),
         ),
-        "destiny-momentum",
-        "rounds of 16 kB a link are predicted, against 24 rounds of 5.36 MB a link of destiny-newton",
+        "destiny-krylov",
+        "averages alone. About 304 rounds of .* a link are predicted, against .* tell more",
     ),
     "small messages": (
         (SMOOTH["pca"], RING, 0.0, destiny.Messages(bits=8)),
         "destiny-momentum",
         "exact totals, which messages of 8 bits cannot carry",
     ),
-    "fine tolerance": ((SMOOTH["pca"], RING, 1e-12), "destiny-momentum", "a tolerance of 1e-12"),
+    "fine tolerance": ((SMOOTH["pca"], RING, 1e-12), "destiny-krylov", "a tolerance of 1e-12"),
+    "fine regression": ((SMOOTH["olsr"], RING, 1e-12), "destiny-momentum", "a tolerance of 1e-12"),
     "regulariser": ((SMOOTH["pca"] + problems.L1(0.1), RING), "destiny-prox", "has a regulariser"),
 }
 
@@ -81,11 +98,20 @@ def test_the_choice_and_its_reason(name):
     assert str(choice) == f"{kind} was chosen: {choice.reason}"
 
 
+def test_the_faster_one_is_chosen_unless_its_sums_would_tell_the_data(monkeypatch):
+    monkeypatch.setattr(module, "newton_cost", lambda *_: Cost(10, 1000))
+    monkeypatch.setattr(module, "momentum_cost", lambda *_: Cost(10, 999))
+    plain, private = (choose(SMOOTH["pca"], RING, 0.0, destiny.Messages(private=p)) for p in (False, True))
+    assert plain.algorithm.kind == "destiny-momentum"
+    assert plain.reason.startswith("about 10 rounds of 7.99 kB a link are predicted, against")
+    assert private.algorithm.kind == "destiny-newton"
+
+
 def test_predictions_are_near_what_runs_take():
     for network in (networks.erdos_renyi(12, prob=0.4, seed=3), networks.ring(12), networks.complete(5)):
         d = network.agents
         problem = problems.pca.synthetic(n=40, m=40 * d, p=4, xi=0.9, agents=d, seed=3)
-        newton, momentum = predicted_costs(problem.shape, network)
+        newton, momentum = newton_cost(problem.shape, network), momentum_cost(problem.shape, network)
         result = destiny.solve(problem, network)
         assert result.rounds == newton.rounds
         sent = result.scalars / (2 * len(network.edges))
@@ -143,7 +169,7 @@ def test_files_without_a_kind(tmp_path):
     path.write_text(FILE)
     assert file.read(path).algorithms == {"destiny-newton": None}
     path.write_text(FILE + "[stop]\ntolerance = 1e-12\n")
-    assert file.read(path).algorithms == {"destiny-momentum": None}
+    assert file.read(path).algorithms == {"destiny-krylov": None}
     path.write_text(FILE + '[[algorithm]]\nlabel = "ours"\n[[algorithm]]\nkind = "destiny"\n')
     assert file.read(path).algorithms == {"ours": None, "destiny": destiny.Destiny()}
     path.write_text(FILE + "[[algorithm]]\nbeta = 1.0\n")

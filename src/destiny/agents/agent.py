@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from destiny.agents.privacy.setup import Privacy
 
 logger = logging.getLogger(__name__)
-RIDERS = 1  # numbers that ride along in a message: the flooded residual
+RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
 MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
 MOST_GROUPS = 2 * NARROW + 2  # exponents in a message of centring or of the last averaging

@@ -44,6 +44,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "dial": "whether this agent dials; by default the lower index does",
         "authority": "the one authority that must have signed its certificate",
         "fingerprint": "the one certificate it may show, or a list",
+        "neighbours": "the indices of all its neighbours: it cannot name others then, nor fewer",
     },
     "stop": {
         "rounds": "at most so many messages to each neighbour",

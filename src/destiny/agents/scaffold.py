@@ -125,8 +125,10 @@ def write_agent_files(
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
     paths = []
+    links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
+    # So that no neighbour can pass somebody off as its neighbour, or leave one out; [network] tells the same.
+    told = fixed and shared["messages"]["private"]
     for index, (name, host, port) in enumerate(where):
-        linked = sorted(int(edge.sum()) - index for edge in built.edges if index in edge)
         mine: dict[str, Any] = {
             "agent": {
                 "name": name,
@@ -140,8 +142,13 @@ def write_agent_files(
             "problem": _problem(tables["problem"], index),
             **{key: table for key, table in shared.items() if table},
             "neighbour": [
-                {"name": where[j][0], "index": j, "address": f"{_bracketed(where[j][1])}:{where[j][2]}"}
-                for j in linked
+                {
+                    "name": where[j][0],
+                    "index": j,
+                    "address": f"{_bracketed(where[j][1])}:{where[j][2]}",
+                    **({"neighbours": links[j]} if told else {}),
+                }
+                for j in links[index]
             ],
         }
         hint = HINT if "algorithm" in shared else CHOICE + HINT

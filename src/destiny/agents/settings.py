@@ -67,6 +67,7 @@ NEIGHBOUR = {
     "dial": bool,
     "authority": str,
     "fingerprint": str | list[str],
+    "neighbours": list[int],
 }
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int}
@@ -188,6 +189,13 @@ def read(path: str | Path) -> Settings:
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
     if algorithm.about is not None and algorithm.about.triangles:
         disclosure += "; those of the first round are matrices of second moments"
+    elif algorithm.about is not None and algorithm.about.totals:
+        disclosure += "; those of every step are second moments times vectors that all agents know"
+    elif messages.private:
+        disclosure += (
+            "; an agent that knows the network can work out the others' data from the sums of many steps, "
+            "which averaged models (destiny-newton) do not have (docs/privacy.md)"
+        )
     settings = Settings(
         name=me["name"],
         index=me["index"],
@@ -281,10 +289,29 @@ def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list
         host, port = parse_address(table["address"], f"[[neighbour]] {name!r} address")
         dial = table.get("dial", me["index"] < index)
         identity, pin = table.get("identity", name), read_pin(table, folder)
-        neighbours.append(Neighbour(name, index, host, port, identity, dial, pin))
+        around = read_around(table, me)
+        degree = None if around is None else len(around)
+        neighbours.append(
+            Neighbour(name, index, host, port, identity, dial, pin, around=around, degree_in_file=degree)
+        )
     if not neighbours:
         raise SettingsError("an agent needs at least one [[neighbour]]")
     return sorted(neighbours, key=lambda n: n.index)
+
+
+def read_around(table: dict[str, Any], me: dict[str, Any]) -> frozenset[int] | None:
+    """Read neighbours of a [[neighbour]]: whom it may say that it hears, None if the file does not tell."""
+    if "neighbours" not in table:
+        return None
+    given, count = table["neighbours"], me["agents"]
+    around = frozenset(given)
+    possible = all(0 <= other < count and other != table["index"] for other in given)
+    if not possible or len(around) < len(given) or me["index"] not in around:
+        raise SettingsError(
+            f"[[neighbour]] {table['name']!r} neighbours must be the indices, from 0 to {count - 1}, of all "
+            f"its neighbours, this agent's {me['index']} among them; found {given}"
+        )
+    return around
 
 
 def read_pin(table: dict[str, Any], folder: Path) -> Pin:
@@ -359,7 +386,13 @@ def read_network(
             "make them equal"
         )
     for n in neighbours:
-        n.degree_in_file = int((edges == n.index).sum())
+        around = frozenset(int(edge.sum()) - n.index for edge in edges if n.index in edge)
+        if n.around not in (None, around):
+            raise SettingsError(
+                f"[network] links agent {n.index} with {sorted(around)}, but [[neighbour]] {n.name!r} has "
+                f"neighbours = {sorted(n.around or ())}: make them equal"
+            )
+        n.around, n.degree_in_file = around, len(around)
     return network
 
 
@@ -409,7 +442,7 @@ def read_messages(
         )
     return Messages(private=True, bits=plain.bits), (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
-        "numbers are to a factor of 16, the largest residual of the stopping rule, and when messages come"
+        "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
 
 

@@ -26,6 +26,7 @@ from destiny.algorithms.expen import ExPen
 from destiny.algorithms.extra import Extra
 from destiny.algorithms.faps import FAPS
 from destiny.algorithms.fast_pca import FastPCA
+from destiny.algorithms.krylov import DestinyKrylov
 from destiny.algorithms.landing import Landing
 from destiny.algorithms.momentum import DestinyMomentum
 from destiny.algorithms.newton import DestinyNewton
@@ -43,6 +44,7 @@ METHODS: tuple[type[Any], ...] = (
     Destiny,
     DestinyMomentum,
     DestinyNewton,
+    DestinyKrylov,
     DestinyProx,
     CDADT,
     Thanos,
@@ -111,6 +113,7 @@ __all__ = [
     "DeEPCA",
     "Destiny",
     "DestinyAsync",
+    "DestinyKrylov",
     "DestinyMomentum",
     "DestinyNewton",
     "DestinyProx",

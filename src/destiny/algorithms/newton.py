@@ -294,7 +294,10 @@ def _zero_state(X: Array, agents: Agents) -> MomentumState:
         def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
             return arrays
 
-        def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        def spanning_tree(self) -> Array:
+            return np.zeros((len(self.ids), 2))
+
+        def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
             return arrays
 
     return DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0)).init(X, ZeroAgents())

@@ -58,8 +58,11 @@ class SmoothedAgents:
     def private(self) -> bool:
         return self.agents.private
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
-        return self.agents.exact_mean(*arrays)
+    def spanning_tree(self) -> Array:
+        return self.agents.spanning_tree()
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
+        return self.agents.exact_mean(*arrays, tree=tree)
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum, DestinyNewton
+from destiny.algorithms import (
+    FAPS,
+    DeEPCA,
+    Destiny,
+    DestinyKrylov,
+    DestinyMomentum,
+    DestinyNewton,
+    DestinyProx,
+)
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.network_options import Mixing, format_lambda, with_more_links, with_other_weights
 from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction, predict
 from destiny.diagnosis.trial import Trials
+from destiny.errors import MismatchError
 from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.problems.private_part import private_part
-from destiny.protocols import AlgorithmBase
-from destiny.run.choice import numbers_in, obstacle
+from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.choice import krylov_obstacle, numbers_in, obstacle
+from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
@@ -111,12 +121,18 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
     """Return advice to take the fastest of a few methods, as measured by their trials."""
     if as_problem(trials.problem).generalised:
         return None  # there is no other method
+    if trials.case.regularised:
+        return exact_prox(method, trials)
     others: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
     private = private_part(trials.problem) is not None  # which DeEPCA does not solve
     if kind == "pca" and trials.case.differences.agents > 1 and not private:
         others.append(DeEPCA())
     if obstacle(trials.problem, trials.network) is None:
         others.append(DestinyNewton())
+    elif krylov_obstacle(trials.problem, trials.network) is None:
+        others.append(DestinyKrylov())
+    if fits(FAPS(), as_problem(trials.problem), trials.network):
+        others.append(FAPS())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}
     finite = {name: there for name, there in predictions.items() if there.rounds is not None}
     if not finite:
@@ -127,6 +143,23 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
         lengths = [numbers_in(about, trials.problem.shape) for about in (DestinyNewton.about, method.about)]
         words += f" (messages of {lengths[0] / lengths[1]:.2g} times the size)"
     return offer(words, method, here, finite[best], trials)
+
+
+def exact_prox(method: AlgorithmBase, trials: Trials) -> Advice | None:
+    """Return advice to take the exact method for f + r instead of one that smooths r."""
+    if method.exact:
+        return None
+    rounds = trials.predict(DestinyProx()).rounds
+    return Advice("", 1.0, 'kind = "destiny-prox" is exact' + (f": about {rounds} rounds" if rounds else ""))
+
+
+def fits(method: AlgorithmBase, problem: ProblemBase, network: TopologyBase) -> bool:
+    """Whether a method takes this problem and this network."""
+    try:
+        prepare(problem, network, method)
+    except MismatchError:
+        return False
+    return True
 
 
 def better_network(method: AlgorithmBase, here: Prediction, trials: Trials) -> list[Advice]:

@@ -7,15 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from destiny.algorithms import CDADT, Destiny, DestinyMomentum, DestinyNewton
+from destiny.algorithms import (
+    CDADT,
+    FAPS,
+    Destiny,
+    DestinyKrylov,
+    DestinyMomentum,
+    DestinyNewton,
+    DestinyProx,
+    Thanos,
+)
 from destiny.algorithms.momentum import STIFFNESS
 from destiny.diagnosis import findings, text_report
-from destiny.diagnosis.advice import Advice, about_data, advise
+from destiny.diagnosis.advice import Advice, about_data, advise, fits
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import Case, Prediction
+from destiny.diagnosis.smooth_part import SmoothPart
 from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
 from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
@@ -35,7 +45,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.centring import planned_rounds
-from destiny.run.choice import Choice, choose, obstacle
+from destiny.run.choice import Choice, choose, krylov_obstacle, obstacle
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -53,8 +63,8 @@ class Diagnosis:
     findings : tuple of Finding
         Observations, each with ``about``, ``level`` ("ok", "look" or "problem") and ``text``.
     predictions : dict of Prediction
-        Rounds to the tolerance, by label of the algorithm; plain and accelerated DESTINY are always included,
-        and DESTINY with averaged models where it applies.
+        Rounds to the tolerance, by label of the algorithm; the usual methods for such a problem and network
+        are always included, as plain and accelerated DESTINY for smooth f.
     advice : tuple of Advice
         Changes that would help, the most helpful first.
     theory : Theory or None
@@ -130,14 +140,11 @@ def diagnose(
     ready = prepare(
         problem, network, options=SolveOptions(start=start, seed=seed, tolerance=tolerance, rounds=rounds)
     )
-    if ready.problem.regulariser is not None:
-        raise MismatchError(
-            f"a diagnosis is of smooth objectives; this problem has the regulariser "
-            f"{ready.problem.regulariser!r}: leave it out here, the other findings hold with it too"
-        )
-    topology = ready.network
+    topology, regulariser = ready.network, ready.problem.regulariser
     centring = planned_rounds(ready.problem, topology)
     pooled = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
+    if regulariser is not None:
+        pooled = SmoothPart(pooled)  # data and curvature are those of f
     mass = pooled_mass(ready.problem)
     start = ready.observed.X.mean(axis=0)
     if mass is not None:
@@ -153,17 +160,18 @@ def diagnose(
     landscape = descend_and_probe(whole, X)
     differences = Differences(differences.hosted, whole.agents, X, landscape.X)
     tell("looking at the network")
-    case = Case(landscape, differences, Mixing.of(topology), tolerance)
+    case = Case(landscape, differences, Mixing.of(topology), tolerance, regulariser is not None)
     tell("trying the methods")
     # Centring takes rounds too.
-    as_given = isinstance(ready.problem, Centred) or ready.problem.generalised
+    as_given = isinstance(ready.problem, Centred) or ready.problem.generalised or case.regularised
     trial_problem = ready.problem if as_given else whole
     trials = Trials(trial_problem, topology, ready.observed.X, case)
     mismatches, predictions = predict_all(methods, ready.problem, topology, trials)
     sentences = [
         *findings.mean_findings(ready.problem, differences, landscape.X, centring),
-        *(findings.data_findings(landscape, differences) if mass is None else ()),
+        *(findings.data_findings(landscape, differences, case.regularised) if mass is None else ()),
         *findings.constraint_findings(mass),
+        *findings.regulariser_findings(regulariser, whole, landscape.X),
         *findings.unit_findings(ready.problem),
         *findings.agent_findings(differences),
         *findings.curvature_findings(landscape),
@@ -178,11 +186,8 @@ def diagnose(
     advice: list[Advice] = []
     for label, prediction in predictions.items():
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
-    advice += about_data(case) if mass is None else ()
-    usual: list[AlgorithmBase] = [CDADT()] if mass is not None else [DestinyMomentum(), Destiny()]
-    if obstacle(ready.problem, topology) is None:
-        usual.append(DestinyNewton())
-    defaults = {m.kind: trials.predict(m) for m in usual}
+    advice += about_data(case) if mass is None and not case.regularised else ()
+    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology)}
     if theory:
         tell("sampling the constants of the theory")
     return Diagnosis(
@@ -193,6 +198,22 @@ def diagnose(
         advice=tuple(sorted(advice, key=lambda a: -a.saves)),
         theory=constants(differences, case.mixing.lambda_) if theory else None,
     )
+
+
+def usual_methods(problem: ProblemBase, network: TopologyBase) -> list[AlgorithmBase]:
+    """Return the methods whose rounds are always predicted."""
+    if problem.generalised:
+        return [CDADT()]
+    if problem.regulariser is not None:
+        return [DestinyProx(), Thanos()]
+    methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
+    if obstacle(problem, network) is None:
+        methods.append(DestinyNewton())
+    elif krylov_obstacle(problem, network) is None:
+        methods.append(DestinyKrylov())
+    if fits(FAPS(), problem, network):
+        methods.append(FAPS())
+    return methods
 
 
 def label_algorithms(

@@ -18,7 +18,7 @@ from destiny.geometry.generalised import MassMatrix
 from destiny.networks import Network
 from destiny.problems import OLSR, PCA, Centred
 from destiny.problems.private_part import private_part
-from destiny.protocols import AlgorithmBase, Array, Problem, TopologyBase
+from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regulariser, TopologyBase
 from destiny.run.centring import share_of, totals_of, uncentred
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import Messages
@@ -39,8 +39,10 @@ class Finding:
     text: str
 
 
-def data_findings(landscape: Landscape, differences: Differences) -> Iterator[Finding]:
-    """Yield findings on the scale of the data, the penalty and the features."""
+def data_findings(
+    landscape: Landscape, differences: Differences, regularised: bool = False
+) -> Iterator[Finding]:
+    """Yield findings on the scale of the data, the penalty of smooth problems, and the features."""
     slope, L = landscape.slope, float(differences.largest_curvature("landing").max())
     if slope == 0:
         yield Finding("data", "problem", "the gradient at the start is zero: start elsewhere ([start] seed)")
@@ -61,7 +63,8 @@ def data_findings(landscape: Landscape, differences: Differences) -> Iterator[Fi
         )
     need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
     text = f'beta = "auto" starts as {slope:.3g}, near the answer {need}; a first Barzilai-Borwein step '
-    yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
+    if not regularised:
+        yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
     rows = differences.row_norms
     unused = int(np.sum(rows == 0))
     if unused:
@@ -92,6 +95,21 @@ def constraint_findings(mass: MassMatrix | None) -> Iterator[Finding]:
             "root of its entry"
         )
         yield Finding("constraint", "look", text)
+
+
+def regulariser_findings(regulariser: Regulariser | None, smooth: ProblemBase, X: Array) -> Iterator[Finding]:
+    """Yield how r compares with f at X ``(n, p)``, near the answer without r."""
+    if regulariser is None:
+        return
+    hosted, d = smooth.host(range(smooth.agents)), smooth.agents
+    f = float(np.mean(hosted.value(np.broadcast_to(X, (d, *X.shape)))))
+    r = float(regulariser.value(X))
+    compared = f"r is {r / abs(f):.2g} times |f|" if f != 0 and np.isfinite(r) else f"r is {r:.3g}, f {f:.3g}"
+    text = f"{regulariser!r}: {compared} near the answer of f alone, whose data and curvature this page has"
+    heavy = np.isfinite(r) and r > abs(f)
+    if heavy:
+        text += "; an answer that r decides says little about the data: a smaller weight?"
+    yield Finding("regulariser", "look" if heavy else "ok", text)
 
 
 def mean_findings(problem: Problem, differences: Differences, X: Array, rounds: int) -> Iterator[Finding]:

@@ -48,6 +48,8 @@ class Case:
     differences: Differences
     mixing: Mixing
     tolerance: float
+    regularised: bool = False
+    """Whether the objective is f + r; landscape and differences are then those of f."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,10 @@ def predict(algorithm: AlgorithmBase, case: Case) -> Prediction:
         return Prediction.none("the tolerance is 0: it runs for all its rounds")
     if case.landscape.smallest <= 0:
         return Prediction.none("no prediction: f shows no curvature near the answer")
+    if case.regularised and algorithm.exact:
+        return Prediction.none("no prediction without a trial: the curvature of f says little of f + r")
+    if case.regularised:
+        return Prediction.none("no prediction: it stalls where r is smoothed")
     if isinstance(algorithm, CDADT):
         return Prediction.none("no prediction without a trial: its curvature is that of M and f together")
     if isinstance(algorithm, DestinyMomentum):

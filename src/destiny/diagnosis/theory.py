@@ -1,9 +1,9 @@
 """The constants of the paper's Section 3, sampled, and the bounds they give for beta and the step.
 
 Suprema over a ball are estimated from below by a few points of it, so the true bounds are stricter still;
-those of the penalty are exact. The step bounds are the printed ones with two denominators corrected:
-eta_9 has 2 lambda where 2 lambda^2 is printed, eta_11 has 48 where 12 is printed. L_g serves for G_i and for
-grad g alike, as the proofs use it for both.
+those of the penalty are exact. The step bounds are the printed ones with three numbers corrected: eta_9 has
+2 lambda where 2 lambda^2 is printed, eta_11 has 48 where 12 is, C_2 has 12.1 where 12 is. L_g serves for G_i
+and for grad g alike, as the proofs use it for both. docs/theory.md has the theorem.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def step_bounds(
     beta, L = np.float64(beta), np.float64(L)  # data of absurd scale give infinity then, no error
     gap = 1 - lambda_**2
     C_1 = lambda_**2 * (1 + lambda_**2) / gap
-    C_2 = 12 * (1 + lambda_**2) * L**2 / gap
+    C_2 = 12.1 * (1 + lambda_**2) * L**2 / gap
     C_D = spread + 3 * math.sqrt(d) / (1 - lambda_) + math.sqrt(d) * (M_g + beta * M_b)
     rho = 3 * gap / (16 * C_2)
     return {

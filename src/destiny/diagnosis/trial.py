@@ -101,9 +101,12 @@ class Trials:
         theory = predict(method, case)
         if case.tolerance <= 0 or case.landscape.smallest <= 0 or not method.exact:
             return theory
-        prediction = prediction_from_trial(self.run(method, network), theory, case.tolerance)
+        trial = self.run(method, network)
+        prediction = prediction_from_trial(trial, theory, case.tolerance)
         if prediction.rounds is None or theory.rounds is not None:
             return prediction
+        if case.regularised and trial.rounds_to(case.tolerance) is not None:
+            return prediction  # other starts lead to other answers
         # Without a theory one start is not enough: power iterations converge from some starts only.
         other = self.run(method, network, again=True)
         there = prediction_from_trial(other, theory, case.tolerance).rounds
@@ -132,16 +135,21 @@ class Trials:
         """Take up to `STEPS` steps, fewer if the tolerance is reached, and measure every `EVERY` of them."""
         rows: list[tuple[int, float, str]] = []
         clock, reference = time.process_time(), math.nan
-        every = 1 if method.few_steps else EVERY
+        every, regulariser = 1 if method.few_steps else EVERY, self.problem.regulariser
+        composite: metrics.Composite | None = None
         moments = iterate(self.problem, network, method, start=start)
         with closing(moments):  # type: ignore[type-var]
             for moment in moments:
                 if moment.step == 0:
                     mean = start.mean(axis=0)
                     mean = mean if moment.mass is None else moment.mass.polar(mean)
-                    reference = metrics.reference(moment.team, mean, moment.mass)
+                    if regulariser is None:
+                        reference = metrics.reference(moment.team, mean, moment.mass)
+                    else:
+                        composite = metrics.Composite.at(regulariser, moment.team.gradient(mean))
+                        reference = metrics.composite_reference(moment.team, mean, composite)
                 if moment.step % every == 0:
-                    measures = metrics.measure(moment.team, moment.spread, reference, mass=moment.mass)
+                    measures = metrics.measure(moment.team, moment.spread, reference, composite, moment.mass)
                     rows.append((moment.round, measures.worst, measures.worst_name))
                     if not self.case.tolerance < measures.worst <= Diverged.limit or moment.step >= STEPS:
                         break

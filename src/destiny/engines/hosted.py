@@ -215,19 +215,26 @@ class HostedAgents:
         """Whether agents learn sums over their neighbours and averages only."""
         return self.agreed is not None
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
+        if self.network.agents == 1:
+            return np.array([[-1.0, 0.0]])
+        return totals.find_tree(self, self.network.agents, self.depth)
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
         count = self.network.agents
         if count == 1:
             return arrays
         blocks = [a.reshape(len(a), -1) for a in arrays]
-        widths = tuple(b.shape[1] for b in blocks)
-        own = fixed_point.side_by_side(blocks, sum(widths))
         if self.private:
-            mean = totals.private_mean(self, own, fixed_point.layout(widths), count, self.depth)
+            widths = tuple(b.shape[1] for b in blocks)
+            own = fixed_point.side_by_side(blocks, sum(widths))
+            layout = fixed_point.layout(widths)
+            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree), widths)
         else:
-            mean = totals.tree_mean(self, own, count, self.depth)
-        return tuple(b.reshape(a.shape) for a, b in zip(arrays, _cut(mean, widths), strict=True))
+            means = totals.tree_mean(self, blocks, count, self.depth, tree)
+        return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
 
     @property
     def depth(self) -> int:
@@ -237,12 +244,15 @@ class HostedAgents:
         assert self._depth is not None, "the network changes"
         return self._depth
 
-    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
-        """One round in which neighbours learn ``numbers (hosted, k)``: those of all agents heard."""
+    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
+        """One round in which neighbours learn ``blocks (hosted, k)``: those of all agents heard."""
         self._adopt(self.network.at(self.traffic.rounds))
-        received = self._swap([numbers])
-        self._count(numbers.shape[1] + (self.flood is not None))
-        return fixed_point.side_by_side(received, numbers.shape[1]), self.neighbours
+        received = list(self._swap(blocks))
+        widths = [block.shape[1] for block in blocks]
+        self._count(sum(widths) + (self.flood is not None))
+        if received[0].shape[1] != widths[0]:  # they came side by side
+            received = np.split(received[0], np.cumsum(widths), axis=1)
+        return received[: len(blocks)], self.neighbours
 
     @property
     def neighbours(self) -> Neighbours:
@@ -358,7 +368,7 @@ class SilentAgents:
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
-        self.private, self.bits = agents.private, bits
+        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
         self.largest = self.groups = self.bytes = 0
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
@@ -368,7 +378,12 @@ class SilentAgents:
         self.groups = max(self.groups, fixed_point.layout(widths).groups)
         return tuple(a.copy() for a in arrays)
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+    def spanning_tree(self) -> Array:
+        size = min(self.count, totals.CANDIDATES)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
+        return np.tile([-1.0, 0.0], (len(self.ids), 1))
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
         size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
         self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)
@@ -474,6 +489,13 @@ class Engine(Protocol):
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
         """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""
+
+
+def concatenate(*arrays: Array) -> Array:
+    """Arrays of some agents as one of all; what is stored once for agents that are equal stays so."""
+    if all(a.strides[0] == 0 for a in arrays) and all((a[0] == arrays[0][0]).all() for a in arrays):
+        return np.broadcast_to(arrays[0][0], (sum(map(len, arrays)), *arrays[0].shape[1:]))
+    return np.concatenate(arrays)
 
 
 def map_arrays(function: Callable[..., Array], *states: Any) -> Any:

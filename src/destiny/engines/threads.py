@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from destiny.engines.cores import allowed_cores
-from destiny.engines.hosted import HostedAgents, Traffic, map_arrays
+from destiny.engines.hosted import HostedAgents, Traffic, concatenate, map_arrays
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
@@ -174,7 +174,7 @@ class LocalTeam:
         """The workers' states as one; no copy if there is one worker."""
         if len(parts) == 1:
             return parts[0]
-        joined: S = map_arrays(lambda *arrays: np.concatenate(arrays), *parts)
+        joined: S = map_arrays(concatenate, *parts)
         return joined
 
     own = collect = gather = join  # one process hosts all agents

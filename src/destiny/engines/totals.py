@@ -6,6 +6,9 @@ They take three times the rounds in which everybody hears of everybody:
 2. *up*: every agent sends what it and the agents below it add up to;
 3. *down*: the total travels back.
 
+Methods that average many times look for a tree of few levels first (`find_tree`) and keep it: up and down
+then take its depth in rounds, which is that of the most central agent.
+
 Where sums are private, nobody learns more than the average. Rounds of `mix` would tell more than they seem
 to: an agent that knows the network can solve the sums it hears for the first numbers of everybody. So agents
 add up integers modulo 2^64, whose exponents flood the network first. Between organisations each agent has the
@@ -16,6 +19,7 @@ numbers below 2^32, as engines move float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,6 +30,7 @@ from destiny.errors import NetworkError
 from destiny.protocols import Array
 
 PHASES = 3  # flood, up and down, each as long as everybody takes to hear of everybody
+CANDIDATES = 256  # agents that may be the root: a message of `find_tree` has a number for each
 FAR = np.finfo(np.float64).max  # distance from agent 0 before it is known: messages must be finite
 HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
@@ -38,15 +43,44 @@ class TreeAgents(Protocol):
 
     ids: NDArray[np.intp]
 
-    def tell(self, numbers: Array) -> tuple[Array, Neighbours]:
-        """One round: the numbers of all agents heard, and where the neighbours are among them."""
+    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
+        """One round: the blocks of all agents heard, and where the neighbours are among them."""
 
     def mask_links(self, words: Words, exponents: Integers) -> None:
         """Add the masks of an agent's links to its words, in place, where there are any."""
 
 
-def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int) -> Array:
-    """The network average of ``own (hosted, width)``.
+def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
+    """A spanning tree from the most central agent: ``(hosted, 2)``, the parents, and the depth of the tree.
+
+    Takes 2 ``depth`` rounds: everybody's distances from the candidates, then the largest of all agents. The
+    root has -1 for its parent; of equally central agents it is the first.
+    """
+    candidates = np.arange(min(count, CANDIDATES))
+    distances = np.where(agents.ids[:, None] == candidates, 0.0, FAR)
+    for _ in range(depth):
+        (heard,), neighbours = agents.tell(distances)
+        before = heard.copy()  # what neighbours knew: the distance of the one nearer to a root is among it
+        nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
+        distances = np.minimum(distances, nearest + 1)
+    if (distances > depth).any():
+        raise NetworkError(_too_few(count, int((distances <= depth).sum(axis=1).min()), depth))
+    heights = distances
+    for _ in range(depth):
+        (heard,), neighbours = agents.tell(heights)
+        heights = np.maximum(heights, np.stack([heard[places].max(axis=0) for places in neighbours.places]))
+    root = int(np.argmin(heights[0]))  # all hold the same heights by now
+    parents = [
+        -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
+        for agent, names, places in zip(agents.ids, neighbours.names, neighbours.places, strict=True)
+    ]
+    return np.column_stack([np.asarray(parents, dtype=np.float64), heights[:, root]])
+
+
+def tree_mean(
+    agents: TreeAgents, own: Sequence[Array], count: int, depth: int, tree: Array | None = None
+) -> list[Array]:
+    """The network averages of some arrays ``(hosted, width)``.
 
     Parameters
     ----------
@@ -54,14 +88,29 @@ def tree_mean(agents: TreeAgents, own: Array, count: int, depth: int) -> Array:
         Agents of the network.
     depth : int
         Rounds after which everybody has heard of everybody.
+    tree : ndarray (hosted, 2), optional
+        That of `find_tree`; without one, agents agree on one first.
     """
-    _, parents = _flood(agents, np.empty((len(own), 0), dtype=np.int64), depth)
-    return _total(agents, own, parents, count, depth) / count
+    if tree is None:
+        _, parents = _flood(agents, np.empty((len(agents.ids), 0), dtype=np.int64), depth)
+    else:
+        parents, depth = _read_tree(tree)
+    totals = _total(agents, own, parents, count, depth)
+    for total in totals:
+        total /= count
+    return totals
 
 
-def private_mean(agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int) -> Array:
-    """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better."""
+def private_mean(
+    agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int, tree: Array | None = None
+) -> Array:
+    """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better.
+
+    The exponents flood the network in either case.
+    """
     exponents, parents = _flood(agents, columns.exponents(own), depth)
+    if tree is not None:
+        parents, depth = _read_tree(tree)
     # No sum of all agents exceeds 2^62.
     unit = columns.unit(np.where(exponents == NOT_FINITE, 0, exponents) + math.ceil(math.log2(count)))
     masked = np.empty((len(own), columns.width), dtype=np.uint64)
@@ -69,7 +118,7 @@ def private_mean(agents: TreeAgents, own: Array, columns: Layout, count: int, de
         for words, numbers in zip(masked, own, strict=True):
             encode_to(words.view(np.int64), numbers, 1.0, unit)
             agents.mask_links(words, exponents)
-    totals = _total(agents, masked, parents, count, depth)
+    (totals,) = _total(agents, [masked], parents, count, depth)
     mean = decode(totals.view(np.int64), unit) / count
     mean[:, (exponents == NOT_FINITE)[columns.group]] = np.nan
     return mean
@@ -84,7 +133,7 @@ def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integer
     """The largest exponents of all agents, and the parents of the hosted ones in the tree."""
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
-        heard, neighbours = agents.tell(state)
+        (heard,), neighbours = agents.tell(state)
         distances = heard[:, -1].copy()
         nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
         nearest[:, -1] += 1
@@ -98,42 +147,69 @@ def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integer
 
 
 def _total(
-    agents: TreeAgents, own: NDArray[T], parents: NDArray[np.intp], count: int, depth: int
-) -> NDArray[T]:
-    """The sum over all agents, at every hosted one."""
-    parts = np.column_stack([own, np.ones(len(own), dtype=own.dtype)])  # the ones count the agents
+    agents: TreeAgents, own: Sequence[NDArray[T]], parents: NDArray[np.intp], count: int, depth: int
+) -> list[NDArray[T]]:
+    """The sums over all agents, at every hosted one."""
+    parts = list(own)
+    parts.append(np.ones((len(parents), 1), dtype=own[0].dtype))  # count the agents
     totals = _down(agents, _up(agents, parts, parents, depth), parents, depth)
-    if (totals[:, -1] != count).any():
-        raise NetworkError(
-            f"a total must be over {count} agents; found {int(totals[:, -1].min())}: the network is not "
-            f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
-        )
-    return np.ascontiguousarray(totals[:, :-1])
+    counted = totals.pop()
+    if (counted != count).any():
+        raise NetworkError(_too_few(count, int(counted.min()), depth))
+    return totals
 
 
-def _up(agents: TreeAgents, parts: NDArray[T], parents: NDArray[np.intp], depth: int) -> NDArray[T]:
+def _too_few(count: int, found: int, depth: int) -> str:
+    return (
+        f"a total must be over {count} agents; found {found}: the network is not "
+        f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
+    )
+
+
+def _read_tree(tree: Array) -> tuple[NDArray[np.intp], int]:
+    """Parents and depth of a tree of `find_tree`."""
+    return tree[:, 0].astype(np.intp), int(tree[0, 1])
+
+
+def _up(
+    agents: TreeAgents, parts: Sequence[NDArray[T]], parents: NDArray[np.intp], depth: int
+) -> list[NDArray[T]]:
     """What every hosted agent and those below it add up to, children in the order of their index."""
-    sums = parts
-    for _ in range(depth):
-        heard, neighbours = agents.tell(np.column_stack([_split(sums), parents]))
-        below = heard[:, -1]
-        received = _join(heard[:, :-1], parts.dtype)
-        sums = parts.copy()
-        for row, (agent, places) in enumerate(zip(agents.ids, neighbours.places, strict=True)):
-            for place in places[below[places] == agent]:
-                sums[row] += received[place]
-    return sums
+    # Two sets of arrays in turn: what was sent must not change before it is read.
+    sums, spare = list(parts), [np.empty_like(part) for part in parts]
+    for turn in range(depth):
+        heard, neighbours = agents.tell(*map(_split, sums), parents[:, None].astype(np.float64))
+        below = heard[-1][:, 0]
+        children = [
+            places[below[places] == i] for i, places in zip(agents.ids, neighbours.places, strict=True)
+        ]
+        for part, block, new in zip(parts, heard[:-1], spare, strict=True):
+            received = _join(block, part.dtype)
+            np.copyto(new, part)
+            for row, places in enumerate(children):
+                for place in places:
+                    new[row] += received[place]
+        sums, spare = spare, sums if turn else [np.empty_like(part) for part in parts]
+    return sums if depth else [part.copy() for part in parts]
 
 
-def _down(agents: TreeAgents, sums: NDArray[T], parents: NDArray[np.intp], depth: int) -> NDArray[T]:
-    """The sum of agent 0, at every agent."""
-    totals = np.where((parents == -1)[:, None], sums, np.zeros_like(sums))
+def _down(
+    agents: TreeAgents, totals: list[NDArray[T]], parents: NDArray[np.intp], depth: int
+) -> list[NDArray[T]]:
+    """The sums of the root, at every agent; in place."""
+    for total in totals:
+        total[parents >= 0] = 0
     for _ in range(depth):
-        heard, neighbours = agents.tell(_split(totals))
-        received = _join(heard, sums.dtype)
-        for row, parent in enumerate(parents):
-            if parent >= 0:
-                totals[row] = received[neighbours.places[row][neighbours.names[row] == parent][0]]
+        heard, neighbours = agents.tell(*map(_split, totals))
+        sources = [
+            places[names == parent]
+            for parent, names, places in zip(parents, neighbours.names, neighbours.places, strict=True)
+        ]
+        for total, block in zip(totals, heard, strict=True):
+            received = _join(block, total.dtype)
+            for row, source in enumerate(sources):
+                if len(source):  # the root has none
+                    total[row] = received[source[0]]
     return totals
 
 

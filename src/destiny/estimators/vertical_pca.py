@@ -21,6 +21,7 @@ from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.choice import krylov_obstacle
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
@@ -40,7 +41,8 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     n_components : int
         Below the number of rows, and at most the number of columns of all parties.
     network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`; ``method`` is `DestinyMomentum` by default.
+        As in `DecentralizedPCA`; ``method`` is `DestinyKrylov` by default, and
+        `DestinyMomentum` where the network changes or messages have few bits.
 
     Attributes
     ----------
@@ -124,9 +126,11 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 seed,
                 messages=choose_messages(self.messages, type(self).__name__),
             )
-            # By gradients, not by averaged models, which would tell all parties A A^T, how alike people are.
-            settings = self.get_params() | {"method": self.method or "destiny-momentum"}
-            solution = session.solve(PCA(list(centred.values()), p), settings)
+            problem = PCA(list(centred.values()), p)
+            # Not by averaged models: their messages have a number for each pair of rows.
+            steps = krylov_obstacle(problem, network, session.messages) is None
+            kind = "destiny-krylov" if steps else "destiny-momentum"
+            solution = session.solve(problem, self.get_params() | {"method": self.method or kind})
             loadings = {i: A.T @ solution.by_agent[i] for i, A in centred.items()}
 
             def variances(i: int) -> Array:
@@ -156,8 +160,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if not self.converged_:
             warnings.warn(
                 f"VerticalPCA did not converge: {solution.result.reason}; let parties scale their columns, "
-                'raise max_rounds or tol, or take method="destiny-newton", which tells all parties how alike '
-                "rows are",
+                "or raise max_rounds or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from destiny.errors import MismatchError
-from destiny.protocols import AlgorithmBase, TopologyBase
+from destiny.protocols import AlgorithmBase, Array, TopologyBase
 from destiny.run.moment import Moment
 from destiny.run.stopping import Stop, flooding_time
 
 
 class DecentralisedStop:
-    """Stopping rule of the agents themselves: flood the largest local residual of a step until all know it.
+    """Stopping rule of the agents themselves: whether any local residual of a step was too large is flooded.
+
+    A neighbour thus learns one bit of an agent's residual, where the number itself would be one more equation
+    for its data.
 
     Attributes
     ----------
-    asked : step of the residuals being flooded, and the round when all know
+    asked : step of the residuals being flooded, the round when all know, and the tolerance
     agreed : tolerance and reason, once the agents have agreed
     """
 
     def __init__(self, algorithm: AlgorithmBase, network: TopologyBase, tolerance: float | None) -> None:
         self.algorithm, self.network, self.tolerance = algorithm, network, tolerance
-        self.asked: list[int] | None = None
+        self.asked: list[Any] | None = None
         self.agreed: list[Any] | None = None
         if tolerance is not None and algorithm.residual is None:
             raise MismatchError(
@@ -36,9 +41,11 @@ class DecentralisedStop:
         if self.agreed is not None and self.agreed[0] <= self.tolerance:  # before this run was resumed
             return Stop(self.agreed[1], True)
         team = moment.team
+        if self.asked is not None and self.asked[2:] != [self.tolerance]:
+            self.asked = None  # this run was resumed with another tolerance
         if self.asked is not None and moment.round >= self.asked[1]:
             step, self.asked = self.asked[0], None
-            if (team.flood <= self.tolerance).all():  # all hold the same number by now, hence decide alike
+            if (team.flood == 0).all():  # all hold the same number by now, hence decide alike
                 reason = (
                     f"converged: every agent's local residual was below {self.tolerance:g} at step {step}, "
                     f"and all agents knew it after step {moment.step}"
@@ -49,7 +56,13 @@ class DecentralisedStop:
             # Where no agent needs to hear from another (d = 1) the answer is known at once, a step later.
             residual = self.algorithm.residual
             assert residual is not None
-            team.set_flood(team.each(lambda state, _: residual(state), moment.parts))
+            limit = self.tolerance
+            team.set_flood(team.each(lambda state, _: _too_large(residual(state), limit), moment.parts))
             rounds = max(1, flooding_time(self.network, moment.round)) if cost else 0
-            self.asked = [moment.step, moment.round + rounds]
+            self.asked = [moment.step, moment.round + rounds, self.tolerance]
         return None
+
+
+def _too_large(residuals: Array, tolerance: float) -> Array:
+    """1 where a residual is above the tolerance, else 0; what is not a number stays so, and ends the run."""
+    return np.where(np.isnan(residuals), residuals, np.where(residuals <= tolerance, 0.0, 1.0))

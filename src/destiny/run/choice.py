@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.algorithms import CDADT, DestinyMomentum, DestinyNewton, DestinyProx
+from destiny.algorithms import CDADT, DestinyKrylov, DestinyMomentum, DestinyNewton, DestinyProx
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
@@ -17,6 +17,7 @@ FULL = 2 / 3  # of the rounds of newton that carry a model: the first third find
 # of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
 TIMES, LEAST = 12, 150
 REACHED = 1e-11  # tolerance that newton reaches everywhere; rounding in its local solutions ends at 1e-12
+STEPS = 12  # of Krylov spaces to 1e-8: 8 to 11 on the data of docs/krylov.md, 30 on noise without structure
 MOST = 1000  # rows of X: beyond it many agents in one process need gigabytes for the models
 
 
@@ -58,22 +59,39 @@ def choose(
 ) -> Choice:
     """The method for a problem and a network.
 
-    It is averaged models where they apply and are predicted to take less time than momentum: a round costs
-    its delay and the time to send its message. ``tolerance`` is 0 where a run has none. ``disclose`` is
-    whether neighbours may be sent a matrix of second moments.
+    It is averaged models or Krylov spaces where they apply and are predicted to take less time than momentum:
+    a round costs its delay and the time to send its message. Where sums are private they need not be faster,
+    as the sums of gradient methods can be solved for the data (docs/privacy.md). ``tolerance`` is 0 where a
+    run has none. ``disclose`` is whether neighbours may be sent second moments.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
     if problem.regulariser is not None:
         return Choice(DestinyProx(), "the objective has a regulariser")
-    if (why := obstacle(problem, network, tolerance, messages, disclose=disclose)) is not None:
+    why = obstacle(problem, network, tolerance, messages, disclose=disclose)
+    averaging: list[tuple[AlgorithmBase, Cost]] = []
+    if why is None:
+        averaging.append((DestinyNewton(), newton_cost(problem.shape, network, messages)))
+    if krylov_obstacle(problem, network, messages, disclose=disclose) is None:
+        averaging.append((DestinyKrylov(), krylov_cost(problem.shape, network, messages)))
+    if not averaging:
+        assert why is not None
         return Choice(DestinyMomentum(), why)
-    newton, momentum = predicted_costs(problem.shape, network, messages)
-    if newton.time <= momentum.time:
+    momentum = momentum_cost(problem.shape, network)
+    algorithm, cost = min(averaging, key=lambda pair: pair[1].time)
+    others = [f"{other} of {a.kind}" for a, other in averaging if a is not algorithm]
+    if cost.time <= momentum.time:
+        first = "" if why is None else f"{why}; "
+        against = f"{momentum} or more of destiny-momentum"
+        return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
+    if messages.private:
         return Choice(
-            DestinyNewton(), f"about {newton} are predicted, against {momentum} or more of destiny-momentum"
+            algorithm,
+            f"it tells agents averages alone. About {cost} are predicted, against {momentum} of "
+            "destiny-momentum, whose private sums tell more",
         )
-    return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {newton} of destiny-newton")
+    against = " and ".join([f"{cost} of {algorithm.kind}", *others])
+    return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 
 
 def obstacle(
@@ -100,22 +118,44 @@ def obstacle(
     return None
 
 
-def predicted_costs(
-    shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN
-) -> tuple[Cost, Cost]:
-    """Rounds to 1e-8 and sizes of messages, of newton and of momentum, on a network that stays.
+def krylov_obstacle(
+    problem: ProblemBase, network: TopologyBase, messages: Messages = PLAIN, *, disclose: bool = True
+) -> str | None:
+    """Why Krylov spaces are not for this problem and network, or None."""
+    if problem.kind != DestinyKrylov.about.problem or not problem.quadratic or problem.generalised:
+        return "the objective is not that of PCA, which destiny-krylov is for"
+    if network.changes or network.diameter is None:
+        return "the network changes from round to round, and destiny-krylov needs one that stays"
+    if messages.few_bits:
+        return f"destiny-krylov averages by exact totals, which {messages} cannot carry"
+    if not disclose:
+        return "messages are not private, and destiny-krylov sends products with second moments"
+    return None
 
-    Newton takes one step; totals that are private have two words for each number.
-    """
+
+def newton_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
+    """Of newton, which takes one step; totals that are private have two words for each number."""
     newton = DestinyNewton().on(network)
-    words = 2 if messages.private else 1
-    average = newton.rounds
+    return Cost(newton.rounds, round(FULL * _words(messages) * numbers_in(newton.about, shape)))
+
+
+def krylov_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
+    """Of Krylov spaces to 1e-8, with a tree as deep as the network is wide."""
+    krylov = DestinyKrylov().on(network)
+    step = krylov.rounds if messages.private else 2 * (krylov.diameter or 0)
+    return Cost(krylov.opening + STEPS * step, _words(messages) * numbers_in(krylov.about, shape))
+
+
+def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:
+    """Of momentum to 1e-8, on a network that stays."""
+    average = DestinyNewton().on(network).rounds
     if network.spectrum is not None:
         average = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
-    return (
-        Cost(newton.rounds, round(FULL * words * numbers_in(newton.about, shape))),
-        Cost(max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape)),
-    )
+    return Cost(max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape))
+
+
+def _words(messages: Messages) -> int:
+    return 2 if messages.private else 1
 
 
 def numbers_in(about: About, shape: tuple[int, int]) -> int:

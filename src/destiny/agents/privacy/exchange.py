@@ -143,6 +143,7 @@ class PrivateExchange(Exchange):
                 f"not all keys have come within {self.connections.wait_limit:g} s: {who} could not pass on "
                 "those of all other neighbours, who may not be running"
             ) from None
+        self.log.add_weights({n.index: self.weights[n.index] for n in neighbours})
         self.keys.save()
         self.link_masks = self.keys.link_masks()
         for n in neighbours:

@@ -28,8 +28,8 @@ class Party:
     run, name, index, agents
         The run, this agent in it, and how many agents there are.
     files : TlsFiles
-    around : mapping from int to frozenset of int, or None
-        The neighbours of each neighbour, where the file has the whole network.
+    around : mapping from int to frozenset of int
+        The neighbours of neighbours, as far as the file tells them.
     participants : sequence of str
         The names of all agents in the order of their index, if the file has them.
     """
@@ -39,7 +39,7 @@ class Party:
     index: int
     agents: int
     files: TlsFiles
-    around: Mapping[int, frozenset[int]] | None = None
+    around: Mapping[int, frozenset[int]] = field(default_factory=dict)
     participants: Sequence[str] = ()
 
 
@@ -65,9 +65,9 @@ class KeyRing:
     passed: dict[int, dict[int, Statement]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, party: Party, folder: Path, begun: bool) -> KeyRing:
-        """The keys in a folder; a key of this agent's own is made if the run has not begun."""
-        secret = RunKey.keep(folder, begun)
+    def open(cls, party: Party, folder: Path, begun: bool, sent: bool) -> KeyRing:
+        """The keys in a folder; see `RunKey.keep` for when a key of this agent's own is made."""
+        secret = RunKey.keep(folder, begun, sent)
         chain = read_certificates(party.files.certificate, "certificate")
         own = Statement.sign(party.run, party.name, party.index, secret.public, chain, party.files.key)
         ring = cls(party, folder, secret, own)
@@ -117,24 +117,28 @@ class KeyRing:
         party, who, index = self.party, repr(statement.name), statement.index
         if statement.run != party.run:
             raise Refusal(f"passed on a key of {who} for the run {statement.run!r}, expected {party.run!r}")
+        if mine and index != peer.index:
+            raise Refusal(f"sent a key as agent {index}, expected {peer.index}")
+        for known in (self.direct, *self.passed.values()):
+            other = known.get(index, statement)
+            if (other.key, other.name) != (statement.key, statement.name):
+                raise Refusal(
+                    f"sent another key of agent {index}, as {who}, than this agent has of {other.name!r}: "
+                    "somebody lies or has lost its files; all agents must start a new run"
+                )
         if mine:
-            if index != peer.index:
-                raise Refusal(f"sent a key as agent {index}, expected {peer.index}")
             return
         if statement.name == party.name or index in (party.index, peer.index) or index >= party.agents:
             raise Refusal(f"passed on a key of {who} as agent {index}, who cannot be another neighbour")
         if statement.name in {known.name for known in self.passed[peer.index].values()}:
             raise Refusal(f"passed on keys of {who} as two agents")
-        if party.around is not None and index not in party.around[peer.index]:
-            raise Refusal(f"passed on a key of agent {index}, who is not its neighbour in [network]")
+        if index not in party.around.get(peer.index, {index}):
+            raise Refusal(f"passed on a key of agent {index}, who is not its neighbour by this agent's file")
         if party.participants and party.participants[index] != statement.name:
             raise Refusal(
                 f"passed on a key of {who} as agent {index}, who is {party.participants[index]!r} in "
                 "participants of [messages]"
             )
-        direct = self.direct.get(index, statement)
-        if (direct.key, direct.name) != (statement.key, statement.name):
-            raise Refusal(f"passed on another key of agent {index} than {direct.name!r} has sent itself")
 
     def missing(self, neighbours: Sequence[Neighbour]) -> dict[str, int]:
         """By neighbour, how many keys have not come through it: its own and its other neighbours'."""

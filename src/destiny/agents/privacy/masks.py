@@ -43,19 +43,30 @@ class RunKey:
         return cls(X25519PrivateKey.generate())
 
     @classmethod
-    def keep(cls, folder: Path, begun: bool) -> RunKey:
-        """The key in a folder, made if the run has not begun; readable by its owner alone.
+    def keep(cls, folder: Path, begun: bool, sent: bool) -> RunKey:
+        """The key in a folder, readable by its owner alone; a new one where the run has not begun.
 
-        A run that has begun cannot go on with another key: its masks would not cancel.
+        A run that has sent numbers cannot go on with another key, as its masks would not cancel. A key of
+        which there is no log is not used again: nobody knows what was sent under its masks, by an earlier
+        run of the same name for instance.
+
+        Parameters
+        ----------
+        begun : bool
+            Whether there is a log of this run.
+        sent : bool
+            Whether numbers of this run were sent.
         """
         path = folder / FILE
+        if not begun:
+            path.unlink(missing_ok=True)
         if path.exists():
             check_key(path)
             raw = path.read_bytes()
             if len(raw) != 32:
                 raise CheckpointError(f"{path} is damaged: all agents must start a new run")
             return cls(X25519PrivateKey.from_private_bytes(raw))
-        if begun:
+        if sent:
             raise CheckpointError(
                 f"{path} is missing, and masks of another key would not cancel: bring it back, or let all "
                 "agents start a new run"

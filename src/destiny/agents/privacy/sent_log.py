@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,11 @@ DIGITS = 32  # of SHA-256, in hexadecimal
 
 
 class SentLog:
-    """Lines that are only ever appended: a digest of each round's numbers, and each choice of exponents.
+    """Lines that are only ever appended: weights, a digest of each round's numbers, each choice of exponents.
 
-    Two different messages under one mask would tell their difference, and one message under many exponents
-    more than its sum. A line is written before what it says is sent. The first line names the run: masks of
-    another run are others, so its lines are of no use.
+    Two different messages under one mask would tell their difference, the same numbers with two weights too,
+    and one message under many exponents more than its sum. A line is written before what it says is sent. The
+    first line names the run: masks of another run are others, so its lines are of no use.
 
     Parameters
     ----------
@@ -35,18 +36,22 @@ class SentLog:
     ----------
     before : int
         One after the last round that an earlier process has begun to send.
+    begun : bool
+        Whether there was a log of this run already. Without one nobody knows what was sent under a key.
     """
 
     def __init__(self, folder: Path, run: str, rounds: int = 0) -> None:
         self.path = folder / FILE
         self.digests: dict[int, str] = {}
         self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.weights: dict[int, float] = {}
         title = f"run {json.dumps(run)}\n".encode()
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
         if lines[:1] != [title]:
             lines = []
         # A line without an end is of a crash in the middle of it: nothing was sent.
         lines = [line for line in lines if line.endswith(b"\n")]
+        self.begun = len(lines) > 0
         for line in lines[1:]:
             self._read(line.decode("ascii", errors="replace").split())
         self.before = max(self.digests, default=-1) + 1
@@ -68,12 +73,32 @@ class SentLog:
         try:
             if words[0] == "sent":
                 self.digests[int(words[1])] = words[2]
+            elif words[0] == "weight":
+                self.weights[int(words[1])] = float.fromhex(words[2])
             else:
                 self.plans[int(words[1]), int(words[2])] = tuple(map(int, words[3:]))
         except (IndexError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
             ) from error
+
+    def add_weights(self, weights: Mapping[int, float]) -> None:
+        """Raise CheckpointError if an earlier process has sent with other weights to one of these receivers.
+
+        A receiver that says it has another number of neighbours than before would have another weight, and
+        the difference of what it gets under one mask is the sender's numbers.
+        """
+        for receiver, weight in weights.items():
+            if receiver not in self.weights:
+                self.weights[receiver] = weight
+                self._write(f"weight {receiver} {weight.hex()}\n")
+            elif self.weights[receiver] != weight:
+                raise CheckpointError(
+                    f"the weight of what this agent sends to agent {receiver} must be "
+                    f"{self.weights[receiver]:.6g}, as before it was started again; found {weight:.6g}: one "
+                    "of the two has another number of neighbours now, and masks must not be used twice; let "
+                    "all agents start a new run"
+                )
 
     def add_round(self, round: int, numbers: Array) -> None:
         """Raise CheckpointError if an earlier process has sent other numbers for this round."""

@@ -11,7 +11,6 @@ from destiny.agents.privacy.key_ring import KeyRing, Party
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.settings import Settings
 from destiny.agents.transport.connections import Connections
-from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import TopologyBase
 
 
@@ -32,10 +31,10 @@ class Privacy:
             settings.index,
             settings.agents,
             settings.files,
-            neighbours_around(settings),
+            {n.index: n.around for n in settings.neighbours if n.around is not None},
             settings.participants,
         )
-        return cls(KeyRing.open(party, folder, begun=log.before > 0), log)
+        return cls(KeyRing.open(party, folder, log.begun, sent=log.before > 0), log)
 
     def exchange(
         self, connections: Connections, network: TopologyBase, index: int, outbox: Outbox
@@ -45,12 +44,3 @@ class Privacy:
 
     def close(self) -> None:
         self.log.close()
-
-
-def neighbours_around(settings: Settings) -> dict[int, frozenset[int]] | None:
-    """The neighbours of each neighbour, if the file has the whole network."""
-    if isinstance(settings.network, Neighbourhood):
-        return None
-    W = settings.network.at(0)
-    rows = {n.index: slice(W.indptr[n.index], W.indptr[n.index + 1]) for n in settings.neighbours}
-    return {i: frozenset(W.indices[row][W.data[row] != 0].tolist()) - {i} for i, row in rows.items()}

@@ -43,8 +43,10 @@ class Neighbour:
         The round it asked for when it first connected to this process: it had all rounds before.
     degree : int or None
         How many neighbours it has, fixed for this run: the weights follow from it.
+    around : frozenset of int or None
+        The indices of its neighbours, if the file tells them.
     degree_in_file : int or None
-        The same from the network in the file, if the file has one.
+        How many these are.
     degree_in_hello : int or None
         The same from its HELLO, while it is connected.
     done : bool
@@ -77,6 +79,7 @@ class Neighbour:
     mark: int = 0
     first_need: int = 0
     degree: int | None = None
+    around: frozenset[int] | None = None
     degree_in_file: int | None = None
     degree_in_hello: int | None = None
     done: bool = False

@@ -68,8 +68,9 @@ def row_blocks(rows: Any, width: int = 0) -> Iterator[tuple[slice, Any]]:
 
 
 def rows_between(rows: Any, start: int, stop: int) -> Any:
-    """Return the rows from ``start`` to ``stop``, those of an array or CSR matrix without a copy."""
-    if not isinstance(rows, csr_array | csr_matrix):
+    """Return the rows from ``start`` to ``stop``, of an array or canonical CSR matrix without a copy."""
+    # SciPy adds up repeated entries in place, which would change memory that the blocks share with all rows.
+    if not isinstance(rows, csr_array | csr_matrix) or not rows.has_canonical_format:
         return rows[start:stop]
     ends = rows.indptr[start : stop + 1]
     entries = slice(ends[0], ends[-1])

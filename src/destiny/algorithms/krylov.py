@@ -1,0 +1,222 @@
+"""PCA by exactly averaged block Krylov steps: few rounds for any n, whatever agents hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, turned_towards
+from destiny.algorithms.momentum import residual_scale
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import polar, random_point, violation
+from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
+from destiny.validation import is_whole
+
+WIDTH = 2  # blocks of p columns in a message: fewer rounds than with one; three gain little more
+MOST = 12  # such messages whose vectors are kept; the better half of them when there is no room for more
+PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
+SEED = 1931  # any fixed number: the first block must be equal at all agents
+APART = 1e-8  # a larger difference between agents' blocks is no rounding: their averages mean nothing
+
+
+@dataclass(frozen=True)
+class KrylovState:
+    """State of `DestinyKrylov`; every array has the hosted agents on axis 0, all with the same numbers."""
+
+    X: Array
+    block: Array
+    """Q, the next vectors to multiply with, as rows ``(agents, 2 p, n)``; zeros where there are fewer."""
+    basis: Array
+    """V, the vectors so far, as rows; zeros beyond ``size``."""
+    projection: Array
+    """T = V C V^T."""
+    size: Array
+    """Number of vectors."""
+    tree: Array
+    """Parents and depth of the tree for averages (`Agents.spanning_tree`), ``(agents, 2)``."""
+    slope: Array
+    """Norm of the Riemannian gradient at X relative to ``scale``; 1 until it is known."""
+    scale: Array
+    """That of the start, to which residuals are relative; 0 until it is known."""
+    disagreement: Array
+    """How far X was from the mean where the last step began, by a random product."""
+    apart: Array
+    """The largest difference of Q from the mean in any step, by a random product."""
+
+
+@dataclass(frozen=True)
+class DestinyKrylov(AlgorithmBase):
+    """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
+
+    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`destiny.engines.totals`), in
+    twice the depth of the tree. All agents obtain the same C Q, extend the same Krylov space by it, and take
+    the p leading Ritz vectors in it for X: that is the method for pooled data, and nothing depends on how
+    the data are divided over the agents. See docs/krylov.md.
+
+    A message has 2 n p numbers. An agent's neighbours learn C_i Q, for each Q; with private messages only
+    the mean.
+
+    Parameters
+    ----------
+    diameter : int, optional
+        Diameter of the network; `on` sets it.
+    """
+
+    diameter: int | None = None
+    kind = "destiny-krylov"
+    few_steps = True
+    about = About(
+        "DESTINY by Krylov spaces",
+        "this package; docs/krylov.md",
+        sends=WIDTH,
+        numbers=4,
+        rounds="rounds",
+        totals=True,
+        problem="pca",
+    )
+
+    def __post_init__(self) -> None:
+        if self.diameter is not None and not (is_whole(self.diameter) and self.diameter >= 0):
+            raise SettingsError(f"diameter must be a whole number >= 0; found {self.diameter!r}")
+
+    @property
+    def opening(self) -> int:
+        """Rounds before the first step, in which agents find the tree."""
+        return 2 * (self.diameter or 0)
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds of a step; without private sums, they are twice the depth of the tree."""
+        return PHASES * (self.diameter or 0)
+
+    def on(self, network: TopologyBase) -> DestinyKrylov:
+        """The same settings with the network's diameter; `SettingsError` if it changes."""
+        if network.changes or network.diameter is None:
+            raise SettingsError(
+                "destiny-krylov needs a network that stays; this one changes from round to round: "
+                "use destiny-momentum"
+            )
+        return replace(self, diameter=network.diameter)
+
+    def init(self, X: Array, agents: Agents) -> KrylovState:
+        """Find the tree; the first block is random, the same everywhere."""
+        k, n, p = X.shape
+        most = min(n, MOST * WIDTH * p)
+        block = np.zeros((WIDTH * p, n))
+        block[:p] = random_point(n, p, SEED).T
+        zero = np.zeros((k, 1, 1))
+        return KrylovState(
+            X=X,
+            block=_of_all(block, k),
+            basis=_of_all(np.zeros((most, n)), k),
+            projection=_of_all(np.zeros((most, most)), k),
+            size=zero,
+            tree=agents.spanning_tree(),
+            slope=zero + 1.0,
+            scale=zero,
+            disagreement=zero,
+            apart=zero,
+        )
+
+    def step(self, s: KrylovState, agents: Agents) -> KrylovState:
+        """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
+        p, first = s.X.shape[2], not s.size.any()
+        Q, size = _rows_in_use(s.block[0]), int(s.size.flat[0])
+        s, mean = _average(s, Q, agents)
+        space = extend(
+            s.basis[0, :size], s.projection[0, :size, :size], Q, mean[: len(Q)], most=s.basis.shape[1]
+        )
+        start = mean[p:] if first else mean[:0]
+        s = replace(s, X=_of_all(polar(start.T), len(s.X))) if first else _with_ritz_vectors(s, space)
+        return _with_space(s, space, space.next_block(len(mean), start))
+
+    def residual(self, s: KrylovState) -> Array:
+        """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
+        worst = np.maximum(np.maximum(s.slope, s.disagreement), np.where(s.apart > APART, 1.0, 0.0))
+        return np.maximum(worst[:, 0, 0], violation(s.X))
+
+    def remarks(self, s: KrylovState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
+        """Whether agents computed different blocks from the same averages."""
+        if not (s.apart > APART).any():
+            return []
+        return [
+            f"agents obtained different vectors from the same averages (by {s.apart.max():.0e}): their "
+            "arithmetic differs; use destiny-momentum"
+        ]
+
+
+def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Array]:
+    """C Q as rows ``(2 p, n)``, in the first step with the mean of the X_i below it; and what was noticed."""
+    k, n, p = s.X.shape
+    sent = np.zeros((k, WIDTH * p, n))
+    if not s.size.any():
+        sent[:, p:] = s.X.swapaxes(1, 2)
+    _multiply(agents, Q, sent[:, : len(Q)], p)
+    own = _probe(s)
+    mean, probe = agents.exact_mean(sent, own, tree=s.tree)
+    apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
+    # The mean has the same bits in every row.
+    return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0].copy()
+
+
+def _with_ritz_vectors(s: KrylovState, space: KrylovSpace) -> KrylovState:
+    """The state with the leading Ritz vectors, turned towards X, in place of X."""
+    k, _, p = s.X.shape
+    rows, slope = space.ritz(p)
+    scale = float(s.scale.flat[0])
+    if not scale:
+        norms = space.gradient_norms(s.X[0])
+        scale = float(residual_scale(*(np.array([length]) for length in norms)).item())
+    return replace(
+        s,
+        X=_of_all(turned_towards(rows, s.X[0]), k),
+        scale=np.full((k, 1, 1), scale),
+        slope=np.full((k, 1, 1), slope / scale if scale else 0.0),
+    )
+
+
+def _with_space(s: KrylovState, space: KrylovSpace, block: Array) -> KrylovState:
+    """The state with this space and the block that comes next."""
+    k, most, m = len(s.X), len(space.rows), len(space.T)
+    projection = np.zeros((most, most))
+    projection[:m, :m] = space.T
+    return replace(
+        s,
+        block=_of_all(block, k),
+        basis=_of_all(space.rows, k),
+        projection=_of_all(projection, k),
+        size=np.full((k, 1, 1), float(m)),
+    )
+
+
+def _multiply(agents: Agents, Q: Array, out: Array, p: int) -> None:
+    """Write C_i Q to ``out (agents, rows, n)``, by gradients at p columns at a time."""
+    k, n = len(out), Q.shape[1]
+    for start in range(0, len(Q), p):
+        rows = Q[start : start + p]
+        X = np.zeros((n, p))
+        X[:, : len(rows)] = rows.T
+        gradient = agents.gradient(np.broadcast_to(X, (k, n, p)))
+        np.negative(gradient.swapaxes(1, 2)[:, : len(rows)], out=out[:, start : start + p])
+
+
+def _probe(s: KrylovState) -> Array:
+    """Random products of Q and of X, ``(agents, 1, 2)``: agents that differ in them differ in these."""
+    (_, width, n), p = s.block.shape, s.X.shape[2]
+    rng = np.random.default_rng(SEED)
+    left, right = rng.standard_normal((1, n)), rng.standard_normal((width, 1))
+    products = [(left @ block.T @ right, left @ X @ right[:p]) for block, X in zip(s.block, s.X, strict=True)]
+    return np.concatenate([np.concatenate(pair, axis=1)[None] for pair in products])
+
+
+def _rows_in_use(block: Array) -> Array:
+    """Without the zeros at its end."""
+    return block[: np.count_nonzero(block.any(axis=1))]
+
+
+def _of_all(array: Array, agents: int) -> Array:
+    """The same numbers for all agents hosted here, which are stored once."""
+    return np.broadcast_to(array, (agents, *array.shape))
