@@ -17,7 +17,7 @@ from destiny.estimators.pictures import biplot, scree_plot
 from destiny.estimators.regression import OrthogonalRegression
 from destiny.estimators.ridge import DecentralizedRidge
 from destiny.estimators.scaler import DecentralizedScaler
-from destiny.estimators.silo_map import SiloPlace, silo_map
+from destiny.estimators.silo_places import SiloPlace, silo_map
 from destiny.estimators.sparse_pca import DecentralizedSparsePCA
 from destiny.estimators.vertical_pca import VerticalPCA
 from destiny.estimators.vertical_ridge import VerticalRidge
