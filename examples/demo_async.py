@@ -51,7 +51,7 @@ tolerance = 1e-6
 rounds = 100000
 
 [run]
-checkpoint = 20
+checkpoint = 5
 
 [messages]
 private = false
