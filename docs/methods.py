@@ -46,7 +46,7 @@ others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basi
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
-STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches). REGULARISED also
+STOCHASTIC also work with the gradients of [mini-batches](minibatches.md). REGULARISED also
 minimise f + r with a [regulariser](sparse.md) r; for such problems THANOS is not exact. GENERALISED also takes the
 [constraint](generalised.md) $X^T M X = I$. STAR needs a [star](star.md).
 """

@@ -64,6 +64,14 @@ class Sampled(Hosted, Protocol):
 
 
 @runtime_checkable
+class CountedSamples(Sampled, Protocol):
+    """Hosted objectives with mini-batches that know their sizes, so that passes over the data are counted."""
+
+    def counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of each agent, ``(agents, 2)``."""
+
+
+@runtime_checkable
 class Regulariser(Protocol):
     """r(X), a term of the objective that may have kinks: known to all agents, and the same at each."""
 
@@ -270,6 +278,10 @@ class Agents(Protocol):
         With the number of a step, a problem with mini-batches gives those of the step's samples.
         """
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+
     def hessian(self) -> Array | None:
         """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V for all X and V.
 
@@ -288,6 +300,10 @@ class Agents(Protocol):
         ``again`` says that they come of the last call, as in a polynomial of W: messages of few bits then
         tell what has changed since that call, and not since the same call of the last step.
         """
+
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
 
     @property
     def private(self) -> bool:
@@ -357,6 +373,8 @@ class About:
     """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
     stochastic: bool = False
     """Whether it takes gradients of mini-batches."""
+    variance_reduced: bool = False
+    """Whether the errors of its mini-batches vanish, so that it converges with steps that do not."""
     regularised: bool = False
     """Whether it minimises f + r for a regulariser r with a prox; otherwise smooth f only."""
     generalised: bool = False

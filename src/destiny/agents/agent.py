@@ -30,7 +30,7 @@ from destiny.errors import DestinyError, MissingExtraError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring
+from destiny.run import centring, clipped
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
@@ -166,6 +166,7 @@ class Agent(AgentProcess):
             if stop is not None:
                 break
         assert stop is not None
+        stop = clipped.weakened(stop, s.messages)
         if stop.signal is not None:
             raise StoppedBySignal(stop.signal, f"after step {moment.step}")
         self.view.phase = "averaging"
@@ -177,6 +178,8 @@ class Agent(AgentProcess):
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
+        if notes := clipped.remark(s.messages):
+            outcome = replace(outcome, notes=[*outcome.notes, *notes])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))
         self.checkpoints.write_outbox(self.outbox, team.traffic.rounds)

@@ -58,6 +58,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "private": "neighbours learn sums, not what this agent sends; the same at all agents",
         "participants": "who may take part, in the order of their index",
         "bits": "of a number in a message: 8, 16 or 64; the same at all agents",
+        "clip": "neighbours of an agent that may lie; the answer is then approximate; the same at all agents",
     },
 }
 """What each key means, in a few words, where it is not that of experiment files."""

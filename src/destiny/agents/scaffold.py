@@ -22,7 +22,7 @@ from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
-from destiny.run.messages import Messages
+from destiny.run.messages import PLAIN, Messages
 from destiny.run.private_sums import exposure
 from destiny.validation import did_you_mean
 
@@ -179,16 +179,18 @@ def _messages(
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
     check(table, "[messages]", file.MESSAGES)
     setting = table.get("private") if private is None else private
-    bits = {"bits": table["bits"]} if "bits" in table else {}
+    kept: tuple[str, ...] = ("bits", "clip")
+    given = {key: table[key] for key in kept if key in table}
     why = exposure(network)
     if setting and why is not None:
         raise SettingsError(why)
     if setting is False or why is not None:
-        return {"private": False, **bits}
-    if Messages(**bits).few_bits:
+        return {"private": False, **given}
+    if (messages := Messages(**given)) != PLAIN:
+        key = "bits" if messages.few_bits else "clip"
         raise SettingsError(
-            f"[messages] bits = {table['bits']} cannot go with private sums, which agents use unless they "
-            "are told otherwise: give --plain, or leave bits out"
+            f"[messages] {key} = {table[key]} cannot go with private sums, which agents use unless they "
+            f"are told otherwise: give --plain, or leave {key} out"
         )
     return {"private": True, "participants": names}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS, prepared_async
 from destiny.run.choice import Choice, choose
+from destiny.run.clipped import shortage
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
@@ -190,7 +191,7 @@ def read(path: str | Path) -> Settings:
     if asynchronous:
         messages, disclosure = read_async_messages(tables.get("messages", {}), method)
     else:
-        messages, disclosure = read_messages(tables.get("messages", {}), network, neighbours)
+        messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
@@ -201,7 +202,7 @@ def read(path: str | Path) -> Settings:
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which averaged models (destiny-newton) do not have (docs/privacy.md)"
+            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],
@@ -425,14 +426,16 @@ def read_algorithm(
 
 
 def read_messages(
-    table: dict[str, Any], network: TopologyBase, neighbours: list[Neighbour]
+    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
 ) -> tuple[Messages, str]:
     """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
     check(table, "[messages]", MESSAGES)
     setting, degree = table.get("private"), len(neighbours)
-    plain = Messages(bits=table.get("bits", PLAIN.bits))
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
     if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
         raise SettingsError(f"[messages] {unsteady_network}")
+    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
+        raise SettingsError(f"[messages] {few}")
     if isinstance(network, Neighbourhood):
         alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
         why = alone if degree == 1 else None
@@ -446,12 +449,13 @@ def read_messages(
             f"sums cannot be private: {why}; link it to a second one, or write private = false into "
             "[messages] of every agent's file"
         )
-    if plain.few_bits and setting is None:
+    if plain != PLAIN and setting is None:
+        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
         raise SettingsError(
-            f"[messages] bits = {plain.bits} cannot go with private sums, which agents use unless they are "
-            "told otherwise: write private = false into [messages] of every agent's file, or leave bits out"
+            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
+            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
-    return Messages(private=True, bits=plain.bits), (
+    return replace(plain, private=True), (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
         "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
@@ -466,7 +470,7 @@ def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str
             f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
             "each neighbour read all numbers this agent sends, or choose a synchronous method"
         )
-    plain = Messages(bits=table.get("bits", PLAIN.bits))
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
     return plain, (
         f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
         "and, in the worst case, data; and how fast this agent computes"

@@ -31,4 +31,8 @@ def prepared_async(
         raise SettingsError(
             f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
         )
+    if messages.clip:
+        raise SettingsError(
+            f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
+        )
     return algorithm.on(network)

@@ -293,6 +293,7 @@ class AsyncRun:
             scalars=counts.scalars,
             bytes=8 * counts.scalars,
             gradients=agents.mean_gradients,
+            passes=agents.mean_gradients,
             seconds=agents.time,
             settings=settings_of(inner),
             axes=axes,
@@ -345,6 +346,7 @@ class MeasurementLog:
                 gradients=agents.mean_gradients,
                 minibatches=0,
                 values=0,
+                passes=agents.mean_gradients,
                 **measures.as_dict(),
             )
         return measures
