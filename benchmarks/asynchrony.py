@@ -1,19 +1,19 @@
-"""Asynchronous DESTINY against accelerated synchronous DESTINY, in simulated seconds to 1e-8.
+"""Asynchronous DESTINY against accelerated synchronous DESTINY, in simulated seconds to a tolerance.
 
-    python -m benchmarks.asynchrony FILE.csv [problem] [network] [world]
+    python -m benchmarks.asynchrony FILE.csv [problems] [networks] [worlds] [seeds]
 
 Writes a row as soon as it is known and goes on where it was; the further words choose rows. The problems are
 PCA (n = 300, p = 10), PCA of agents that see different directions, SDL on 3200 pictures of MNIST and OLSR on
-Cora-DS, with 32 agents each (16 on the ring and the grid). A synchronous agent waits for its neighbours in
-every round and sends again what was lost; its one run gives the times in all worlds. An asynchronous run ends
-at twice the synchronous time, or after `WAKES` wakes of an agent.
+Cora-DS, with 32 agents each (16 on the ring and the grid). The tolerance is 1e-8, of OLSR 1e-6. A
+synchronous agent waits for its neighbours in every round and sends again what was lost; its one run gives
+the times in all worlds. An asynchronous run ends at twice the synchronous time, or after `LIMIT` mean
+computing times.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
-import math
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -29,9 +29,13 @@ from destiny.protocols import Problem, TopologyBase
 from destiny.simulation import World
 from destiny.simulation.barrier import BarrierClock
 
-SEEDS = (10, 11, 12, 13, 14)  # constants were chosen on seeds 0 and 1
-WAKES = 12_000
-COLUMNS = ("problem", "network", "world", "seed", "synchronous", "rounds", "seconds", "wakes", "worst")
+# Constants were chosen on seeds 0 and 1, after a failure of an earlier rule on seed 10 had been seen.
+SEEDS = (10, 11, 12, 13, 14)
+LIMIT = 6_000  # mean computing times
+TOLERANCE = {"OLSR": 1e-6}  # the others 1e-8; OLSR takes some 18,000 rounds to it
+COLUMNS = (
+    "problem", "network", "world", "seed", "synchronous", "rounds", "seconds", "wakes", "worst", "converged",
+)  # fmt: skip
 
 
 def pca(agents: int, seed: int) -> Problem:
@@ -73,19 +77,15 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 
 
-def rows(chosen: list[str], known: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+def rows(words: list[str], known: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
     """The rows that are missing, as they become known."""
-    for seed in SEEDS:
-        for network in NETWORKS:
-            for problem in PROBLEMS:
-                missing = [
-                    world
-                    for world in WORLDS
-                    if all(word in (problem, network, world) for word in chosen)
-                    and (problem, network, world, str(seed)) not in known
-                ]
-                if missing:
-                    yield from compare(problem, network, missing, seed)
+    kinds = [list(PROBLEMS), list(NETWORKS), list(WORLDS), [str(seed) for seed in SEEDS]]
+    if strange := [word for word in words if word not in itertools.chain(*kinds)]:
+        raise SystemExit(f"expected problems, networks, worlds or seeds of {kinds}; found {strange}")
+    cases, graphs, worlds, seeds = ([w for w in kind if w in words] or kind for kind in kinds)
+    for seed, problem, network in itertools.product(seeds, cases, graphs):
+        if missing := [world for world in worlds if (problem, network, world, seed) not in known]:
+            yield from compare(problem, network, missing, int(seed))
 
 
 def compare(problem: str, network: str, worlds: list[str], seed: int) -> Iterator[dict[str, Any]]:
@@ -93,53 +93,73 @@ def compare(problem: str, network: str, worlds: list[str], seed: int) -> Iterato
     links = NETWORKS[network](seed)
     case = PROBLEMS[problem](links.agents, seed)
     clocks = {name: BarrierClock(links, World(**WORLDS[name], seed=seed), 1e12) for name in worlds}
+    tolerance = TOLERANCE.get(problem, 1e-8)
     barrier = destiny.solve(
-        case, links, destiny.DestinyMomentum(), seed=seed, rounds=20_000, rules=list(clocks.values())
+        case,
+        links,
+        destiny.DestinyMomentum(),
+        seed=seed,
+        tolerance=tolerance,
+        rounds=20_000,
+        rules=list(clocks.values()),
     )
+    if not barrier.converged:  # there is nothing to compare with
+        raise RuntimeError(f"{problem} on {network}, seed {seed}: {barrier.reason}")
     for name, clock in clocks.items():
         clock.advance(barrier.steps, barrier.rounds, barrier.gradients)
-        limit = min(2 * clock.time, WAKES * float(clock.world.computing_times(links.agents).mean()))
-        run = destiny.simulate(case, links, clock.world, seed=seed, seconds=limit)
+        limit = min(2 * clock.time, LIMIT * float(clock.world.computing_times(links.agents).mean()))
+        run = destiny.simulate(case, links, clock.world, seed=seed, seconds=limit, tolerance=tolerance)
         yield {
             "problem": problem,
             "network": network,
             "world": name,
             "seed": seed,
-            "synchronous": round(clock.time, 1) if barrier.converged else "inf",
+            "synchronous": round(clock.time, 1),
             "rounds": barrier.rounds,
-            "seconds": round(run.seconds, 1) if run.converged else "inf",
+            "seconds": round(run.seconds, 1),
             "wakes": run.rounds,
             "worst": f"{run.measures.worst:.1e}",
+            "converged": run.converged,
         }
 
 
 def table(path: Path) -> str:
-    """Medians over the seeds, as Markdown: simulated seconds, and asynchronous over synchronous."""
+    """Medians over the seeds, as Markdown; of runs that ended before the tolerance, how far they came."""
     groups: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             groups.setdefault((row["problem"], row["network"], row["world"]), []).append(row)
     lines = [
-        "| problem | network | world | seeds | synchronous | asynchronous | ratio |",
-        "|---|" + 6 * "---|",
+        "| problem | network | world | seeds | synchronous | asynchronous | ratio | from - to |",
+        "|---|" + 7 * "---|",
     ]
-    for problem, network, world in itertools.product(PROBLEMS, NETWORKS, WORLDS):
-        if found := groups.get((problem, network, world)):
-            slow, fast = (
-                statistics.median(float(row[name]) for row in found) for name in ("synchronous", "seconds")
-            )
-            worst = max(float(row["worst"]) for row in found)
-            end = f"{fast:.0f} | {fast / slow:.2f}" if fast < math.inf else f"not yet: {worst:.0e} | -"
-            lines.append(f"| {problem} | {network} | {world} | {len(found)} | {slow:.0f} | {end} |")
+    lines += [
+        f"| {' | '.join((*key, ' '.join(row['seed'] for row in groups[key])))} | {outcome(groups[key])} |"
+        for key in itertools.product(PROBLEMS, NETWORKS, WORLDS)
+        if key in groups
+    ]
     return "\n".join(lines)
 
 
-def main(path: Path, chosen: list[str]) -> None:
+def outcome(found: list[dict[str, str]]) -> str:
+    """Median seconds of both, and their ratio: its median, least and most."""
+    barrier, free = ([float(row[name]) for row in found] for name in ("synchronous", "seconds"))
+    ratios = [b / a for a, b in zip(barrier, free, strict=True)]
+    start = f"{statistics.median(barrier):.0f}"
+    if unfinished := [k for k, row in enumerate(found) if row["converged"] != "True"]:
+        worst = max(float(found[k]["worst"]) for k in unfinished)
+        share = max(ratios[k] for k in unfinished)
+        return f"{start} | {len(unfinished)} not done: {worst:.0e} after {share:.2f} of the time | - | -"
+    middle = f"{statistics.median(free):.0f} | {statistics.median(ratios):.2f}"
+    return f"{start} | {middle} | {min(ratios):.2f} - {max(ratios):.2f}"
+
+
+def main(path: Path, words: list[str]) -> None:
     known: set[tuple[str, ...]] = set()
     if path.exists():
         with path.open(newline="") as file:
             known = {tuple(row[name] for name in COLUMNS[:4]) for row in csv.DictReader(file)}
-    for row in rows(chosen, known):
+    for row in rows(words, known):
         new = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)

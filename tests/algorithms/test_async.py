@@ -20,19 +20,25 @@ def equal_bits(a, b):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_lockstep_it_is_the_accelerated_recursion(kind):
-    """X+ = W (X + mu (X - X_before) - eta D), D+ = W D + H(X+) - H(X), here with whole matrices."""
+    """X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X), with whole matrices.
+
+    F+ = 1.2 D + theta F, and M is W, but for 10 % of the agent's own.
+    """
     agents = AsyncAgents(small_problem(kind), NETWORK)
-    W = agents.W
-    mixed = lambda stack: np.einsum("ij,jnp->inp", W, stack)  # noqa: E731
+    W, I = agents.W, np.eye(6)
+    theta = (1 - np.sqrt(1 - NETWORK.lambda_)) ** 2
+    times = lambda matrix, stack: np.einsum("ij,jnp->inp", matrix, stack)  # noqa: E731
     stack = lambda name: np.stack([getattr(s, name) for s in agents.states])  # noqa: E731
     before = X = stack("X")
     agents.lockstep()
     D = H = stack("H")
+    F = np.zeros_like(D)
     for _ in range(60):
         eta, mu = stack("eta")[:, None, None], stack("mu")[:, None, None]
-        before, X = X, mixed(X + mu * (X - before) - eta * D)
+        before, X = X, times(0.9 * W + 0.1 * I, X + mu * (X - before) - eta * D)
+        F = 1.2 * D + theta * F
         agents.lockstep()
-        D, H = mixed(D) + stack("H") - H, stack("H")
+        D, H = D - times(I - W, F) + stack("H") - H, stack("H")
         np.testing.assert_allclose(stack("X"), X, rtol=0, atol=1e-10)
         np.testing.assert_allclose(stack("D"), D, rtol=0, atol=1e-9 * np.abs(H).max())
         assert (stack("delay") == 1).all()
@@ -51,7 +57,7 @@ def test_in_lockstep_it_takes_about_as_many_steps_as_the_synchronous_method():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_conservation_law_holds_at_every_event(kind):
-    """sum_i w_ii D_i + sum_ij w_ij (T_j - T_j as i knows it) = sum_i H_i: held, and on its way."""
+    """sum_i D_i - (1 - w_ii) F_i + sum_ij w_ij (T_j - T_j as i knows it) = sum_i H_i."""
     agents = AsyncAgents(small_problem(kind), NETWORK)
     W = agents.W
     used = {}  # what an agent used at its last wake
@@ -60,7 +66,7 @@ def test_the_conservation_law_holds_at_every_event(kind):
         used[i] = agents.states[i]
     for i in agents.chaos(np.random.default_rng(0), 400, loss=0.3, rollback=0.02):
         used[i] = agents.states[i]
-        held = sum(W[j, j] * s.D for j, s in used.items())
+        held = sum(s.D - (1 - W[j, j]) * s.flow for j, s in used.items())
         in_flight = sum(
             W[j, k] * (used[int(k)].total - used[j].inbox.total[at])
             for j in used
@@ -148,7 +154,61 @@ def test_a_life_after_a_restart_counts_as_newer():
     first = agents.wake(1)
     assert last.stamp == 6
     assert first.stamp == LIFE + 1
-    assert np.array_equal(first.total, kept.total + agents.states[1].D)
+    assert np.array_equal(first.total, kept.total + agents.states[1].flow)
+
+
+def pair(periods, late=0, ticks=600):
+    """Two agents that wake every so many ticks; messages arrive so many ticks after the wake, plus one."""
+    agents = AsyncAgents(small_problem("pca", agents=2), destiny.networks.complete(2))
+    arrivals = [[] for _ in range(ticks + late + 1)]
+    for tick in range(ticks):
+        for to, message in arrivals[tick]:
+            agents.deliver(message, to)
+        for i in (0, 1):
+            if tick % periods[i] == 0:
+                arrivals[tick + late + 1].append((1 - i, agents.wake(i)))
+    return agents
+
+
+def test_agents_learn_how_fast_their_neighbours_are():
+    agents = pair((3, 1))
+    rates = [float(s.inbox.rate[0]) for s in agents.states]
+    assert rates[0] == pytest.approx(3, rel=0.05)
+    assert rates[1] == pytest.approx(
+        1 / 3, rel=0.3
+    )  # heard of once in three wakes: the mean goes up and down
+    agents.restart(1, agents.states[1])
+    agents.deliver(agents.wake(1), 0)
+    agents.wake(0)
+    assert agents.states[0].inbox.rate[0] == pytest.approx(3, rel=0.1)  # a new life is no leap
+    assert pair((1, 1)).states[0].inbox.rate[0] == 1
+
+
+def test_a_slow_neighbour_is_not_taken_for_a_slow_line():
+    """Beside one that wakes a tenth of the time moves are as long as ever, and longer with late messages."""
+    assert pair((1, 10)).states[0].delay < 1.2
+    assert pair((1, 1), late=5).states[0].delay > 2.5
+
+
+def test_steps_are_longer_where_speeds_differ():
+    method = DestinyAsync(lambda_=0.9)
+    assert method.step_length() == method.step_length(haste=1.0) == pytest.approx(0.2)
+    assert method.step_length(haste=2.0) == pytest.approx(0.4)
+    assert method.step_length(haste=1e6) == DestinyAsync(lambda_=0.5).step_length(haste=1e6) == 0.65
+    equal, other = pair((1, 1)).states[0], pair((3, 1)).states[0]
+    assert other.eta * other.curvature > 1.2 * equal.eta * equal.curvature
+
+
+def test_momentum_of_the_tracking_makes_up_for_rounds_on_a_ring():
+    """One exchange a step on a ring of 12, and no more of them than the synchronous method has rounds."""
+    problem, ring = small_problem("pca", agents=12), destiny.networks.ring(12)
+    synchronous = destiny.solve(problem, ring, destiny.DestinyMomentum(), tolerance=1e-6)
+    agents = AsyncAgents(problem, ring)
+    first = measures(problem, agents.X)[0]
+    for _ in range(int(1.5 * synchronous.rounds)):
+        agents.lockstep()
+    slope, apart, infeasible = measures(problem, agents.X)
+    assert max(slope / first, apart, infeasible) < 1e-6
 
 
 def test_replay_of_a_log_gives_the_same_bits():

@@ -46,9 +46,30 @@ def test_methods_side_by_side_and_a_report(write, tmp_path, monkeypatch, capsys)
     assert "simulated seconds" in text
 
 
+def test_measured_traces_naps_and_old_checkpoints(write, tmp_path, monkeypatch, capsys):
+    """Everything that a world has can be said in a file; traces as a table beside it, or as lists."""
+    rough = {"naps": 0.002, "crash": 300.0, "down": 5.0, "checkpoint": 10, "older": 0.5, "forget": 0.1}
+    (tmp_path / "times.csv").write_text("a,b,c,d,e\n1,1,1,1,4\n2,2,2,2,4\n")
+    lists = [[1.0, 2.0]] * 4 + [[4.0]]
+    found = []
+    for number, traces in enumerate(("times.csv", lists)):
+        out = tmp_path / f"out{number}"
+        file = write(world={"traces": traces} | rough, algorithm=[{"kind": "destiny-async"}])
+        assert main(monkeypatch, "run", file, "--out", out) == 0
+        found += json.loads((out / "summary.json").read_text())
+    assert found[0]["seconds"] == found[1]["seconds"]
+    assert found[0]["crashes"] > 0
+    capsys.readouterr()
+    (tmp_path / "times.csv").write_text("1,2,3\n")
+    assert main(monkeypatch, "run", write(world={"traces": "times.csv"}), "--out", tmp_path / "few") != 0
+    assert "5 agents" in capsys.readouterr().err
+
+
 def test_editors_know_the_table_and_the_method():
     schema = json_schema.schema()
-    assert "speeds" in schema["properties"]["world"]["properties"]
+    world = schema["properties"]["world"]["properties"]
+    assert {"speeds", "older", "naps"} <= set(world)
+    assert {"type": "string"} in world["traces"]["anyOf"]
     assert "destiny-async" in json.dumps(schema["properties"]["algorithm"])
 
 

@@ -9,6 +9,8 @@ import destiny
 from benchmarks import asynchrony as benchmark
 from destiny import DestinyAsync, DestinyMomentum, World, simulate
 from destiny.errors import MismatchError, SettingsError
+from destiny.simulation import read_traces
+from destiny.simulation.world import AgentFate
 from tests.helpers.small_problems import problem_of, silos_of, small_problem
 
 PAGES = Path(__file__).parents[2] / "docs"
@@ -48,6 +50,47 @@ def test_who_forgets_everything_begins_again_at_the_start():
     assert not result.converged
     assert np.isfinite(result.agents).all()
     assert all(state.life > 0 and state.count < 100 for state in result.state)
+
+
+def test_agents_come_back_from_checkpoints_of_any_age():
+    """Every crash takes some of the checkpoints with it, and still the answer is that of the pooled data."""
+    world = World(crash=250, down=10, checkpoint=10, older=0.9, forget=0.1, seed=4)
+    result = simulate(PROBLEM, NETWORK, world, tolerance=1e-5)
+    assert result.converged, result.reason
+    assert result.crashes > 5
+    pooled = np.linalg.svd(np.hstack(SILOS))[0][:, :3]
+    assert destiny.stiefel.subspace_distance(result.X, pooled) < 1e-3
+
+
+def test_what_is_left_of_the_checkpoints_is_drawn_with_equal_chances():
+    fate = AgentFate(World(crash=1, older=0.6, forget=0.2), 0, 1.0)
+    left = np.array([fate.down()[1] for _ in range(4000)])
+    assert np.mean(left == 0) == pytest.approx(0.2, abs=0.04)
+    assert np.mean(left == 1) == pytest.approx(0.2, abs=0.04)
+    some = left[(left > 0) & (left < 1)]
+    assert np.mean(some) == pytest.approx(0.5, abs=0.05)
+    assert all(AgentFate(World(crash=1), 0, 1.0).down()[1] == 1 for _ in range(20))
+
+
+def test_a_barrier_waits_while_an_agent_repeats_what_it_lost():
+    """The earlier the checkpoint that it comes back from, the longer."""
+    seconds = [
+        simulate(
+            PROBLEM, NETWORK, World(crash=200, down=1, **lost), DestinyMomentum(), tolerance=1e-5
+        ).seconds
+        for lost in ({"checkpoint": 1}, {"checkpoint": 1, "older": 1.0}, {"checkpoint": 1, "forget": 1.0})
+    ]
+    assert seconds[0] < seconds[1] < seconds[2]
+
+
+def test_naps_keep_a_barrier_waiting_and_others_go_on_without():
+    world = World(naps=0.02, seed=3)
+    barrier = simulate(PROBLEM, NETWORK, world, DestinyMomentum(), tolerance=1e-5)
+    free = simulate(PROBLEM, NETWORK, world, tolerance=1e-5)
+    assert free.converged
+    assert barrier.activity.shares()["waiting"].mean() > 0.3
+    assert free.activity.shares()["waiting"].max() < 0.05
+    assert free.activity.shares()["away"].mean() == pytest.approx(0.5, abs=0.25)  # 50 naps of 1 in 50 wakes
 
 
 def test_agents_agree_to_stop_by_themselves():
@@ -108,6 +151,28 @@ def test_measured_traces_are_followed_and_repeated():
     assert result.seconds == pytest.approx(2 * result.gradients, abs=1)
 
 
+def test_traces_are_read_from_a_file(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("alpha,beta\n0.5,2\n0.25,3\n,4e0\n")
+    assert read_traces(path) == [[0.5, 0.25], [2.0, 3.0, 4.0]]
+    path.write_text("1,2\n3,4\n")
+    assert read_traces(path) == [[1.0, 3.0], [2.0, 4.0]]
+    np.testing.assert_allclose(World(traces=read_traces(path)).computing_times(2), [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("", "found none"), ("a,b\n", "found none"), ("1,2\n3\n", "2 columns"), ("1,2\n3,x\n", "'x' in row 2")],
+)
+def test_traces_that_are_not_numbers_are_refused(tmp_path, content, complaint):
+    path = tmp_path / "times.csv"
+    path.write_text(content)
+    with pytest.raises(SettingsError, match=complaint):
+        read_traces(path)
+    with pytest.raises(SettingsError, match="cannot read"):
+        read_traces(tmp_path / "none.csv")
+
+
 def test_out_of_time_is_said_and_nothing_is_claimed():
     for method in (DestinyAsync(), DestinyMomentum()):
         result = simulate(PROBLEM, NETWORK, World(), method, seconds=20)
@@ -132,6 +197,7 @@ def test_methods_are_compared_in_one_world():
     [
         {"speeds": "fast"}, {"speeds": [1, -1]}, {"speeds": []}, {"slowest": 0.5}, {"delay": -1}, {"loss": 1},
         {"jitter": "x"}, {"crash": 0}, {"checkpoint": 0}, {"seed": -1}, {"traces": [[]]}, {"naps": 2},
+        {"older": 1.1}, {"older": 0.6, "forget": 0.5},
     ],
     ids=str,
 )  # fmt: skip

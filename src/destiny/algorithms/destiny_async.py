@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,10 +22,15 @@ LOOK = 20  # wakes between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations at the start
 STEP = 0.5  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
-RESTART = 0.4  # momentum restarts if the neighbours' mean cosine exceeds -RESTART (1 - mu)
+STEP_MOST = 0.65  # largest eta L where agents around have different speeds
+RESTART = 0.4  # momentum shrinks if the neighbours' mean cosine exceeds -RESTART (1 - mu)
+SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
-MU_MOST = 0.95  # largest mu
-SMOOTHING = 0.05  # weight of the newest lag in its running mean
+MU_MOST = 0.98  # largest mu
+MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
+RELAX = 1.2  # factor of a tracker in its sum
+SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
+RATE_LEAST = 0.02  # rates below are not told apart: the agent may have crashed
 ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
@@ -61,6 +66,8 @@ class Inbox:
     """The newest stamp of this agent that the neighbour had heard when it sent."""
     uses: Array
     """Wakes in which this message was used, plus 1."""
+    rate: Array
+    """Running mean of the neighbour's wakes during one wake of this agent."""
     point: Array
     total: Array
     age: Array
@@ -77,7 +84,9 @@ class AsyncState:
     D: Array
     """Z, the tracker: what this agent knows of sum_i H_i."""
     total: Array
-    """Sum of all D so far."""
+    """Sum of all D so far, each `RELAX` times and with what momentum adds."""
+    flow: Array
+    """The last change of the sum."""
     point: Array
     """X after the move: what is sent."""
     velocity: Array
@@ -99,8 +108,6 @@ class AsyncState:
     """Norm that the residual is relative to: the smallest heard of."""
     slope: Array
     """Norm of the agent's gradient at the start."""
-    disagreement: Array
-    """Largest distance between X and a neighbour's point."""
     life: Array
     """Starts of this agent so far."""
     count: Array
@@ -114,14 +121,16 @@ class AsyncState:
 class DestinyAsync(AsyncAlgorithmBase):
     """Asynchronous accelerated DESTINY. An agent that wakes computes
 
-        X  = w_ii V_i + sum_j w_ij V_j                      V_j, T_j: the newest heard of each neighbour
+        X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
         D  = H_i(X) - (1 - w_ii) T_i + sum_j w_ij T_j
-        V  = X + r (mu U - eta D),   T = T + D              U: mean move, r: age of what is known here
+        V  = X + r (mu U - eta D)                           U: mean move, r: age of what is known here
+        F  = 1.2 D + theta F,   T = T + F
 
-    and sends V and T to all neighbours, whenever it likes. T is the sum of all D so far: it is never a
+    and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
     difference, so that a message which is lost, late, doubled or out of order, and an agent that comes back
     from an old checkpoint, only make knowledge older. Where all wake in turn and hear everything this is
-    X+ = W (X + mu (X - X_before) - eta D), D+ = W D + H(X+) - H(X). Step sizes, momentum and penalty set
+    X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X): the accelerated recursion, with
+    a momentum theta of the tracking in place of several rounds a step. Step sizes, momentum and penalty set
     themselves. docs/asynchrony.md has the rule, its fixed points and measurements.
 
     Parameters
@@ -186,6 +195,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             H=H,
             D=nothing,
             total=nothing,
+            flow=nothing,
             point=X,
             velocity=nothing,
             delay=np.ones(()),
@@ -199,7 +209,6 @@ class DestinyAsync(AsyncAlgorithmBase):
             curvature=L,
             scale=np.asarray(np.inf),
             slope=np.asarray(norm(slope)),
-            disagreement=np.asarray(np.inf),
             life=zero,
             count=zero,
             wakes=zero,
@@ -207,6 +216,7 @@ class DestinyAsync(AsyncAlgorithmBase):
                 stamp=none,
                 echo=none,
                 uses=np.ones(k),
+                rate=np.ones(k),
                 point=np.repeat(X[None], k, axis=0),
                 total=np.zeros((k, *X.shape)),
                 age=none,
@@ -226,19 +236,18 @@ class DestinyAsync(AsyncAlgorithmBase):
         s = self._receive(state, inbox, agent)
         news, count, w = s.inbox, s.count + 1, agent.weights
         # A silent neighbour counts for less in X; the sums need the weights of W.
-        heed = w * np.sqrt(np.minimum(1.0, lower_median(news.uses) / news.uses))
+        heed = MIXING * w * np.square(np.minimum(1.0, lower_median(news.uses) / news.uses))
         X = (1 - heed.sum()) * s.point + weighted_sum(heed, news.point)
         H = self.field(X, s.beta, agent)
         D = H - (1 - agent.own_weight) * s.total + weighted_sum(w, news.total)
         S = X - s.X
-        lag = np.minimum(LIFE * s.life + count - news.echo, count)
-        late = heed @ np.maximum(0.0, (lag - ROUND_TRIP) / ROUND_TRIP)
-        delay = s.delay + SMOOTHING * (1 + late - s.delay)
+        delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
         cosine, age = self._momentum(s, D, S, delay, agent)
         mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
         steepest, beta, own, L = self._curvature(s, X, H, count, agent)
-        eta = self.step_length / L if L > 0 else L
+        eta = self.step_length(haste(news.rate, agent)) / L if L > 0 else L
+        flow = (1 + (RELAX - 1) / delay) * D + self.tracking_momentum / delay * s.flow
         move = delay * (mu * velocity - eta * D)
         if (length := norm(move)) > REACH:
             move *= REACH / length
@@ -247,7 +256,8 @@ class DestinyAsync(AsyncAlgorithmBase):
             X=X,
             H=H,
             D=D,
-            total=s.total + D,
+            total=s.total + flow,
+            flow=flow,
             point=X + move,
             velocity=velocity,
             delay=delay,
@@ -261,7 +271,6 @@ class DestinyAsync(AsyncAlgorithmBase):
             curvature=L,
             scale=min(s.scale, norm(D)) if first <= s.wakes + 1 <= last else s.scale,
             slope=s.slope,
-            disagreement=max((norm(point - X) for point in news.point), default=np.zeros(())),
             life=s.life,
             count=count,
             wakes=s.wakes + 1,
@@ -307,31 +316,62 @@ class DestinyAsync(AsyncAlgorithmBase):
         if not np.isfinite(reference) or (s.inbox.stamp == 0).any():
             return float("inf")
         stationarity = norm(s.D) / reference if reference > 0 else norm(s.D)
-        return float(max(stationarity, violation(s.X), s.disagreement))
+        apart = max((norm(point - s.X) for point in s.inbox.point), default=0.0)
+        return float(max(stationarity, violation(s.X), apart))
+
+    def step_length(self, haste: float = 1.0) -> float:
+        """eta L on this network, up to ``haste`` times as long where speeds differ."""
+        assert self.lambda_ is not None, "call on(network) first"
+        length = min(STEP, GAP * (1 - self.lambda_))
+        return max(length, min(STEP_MOST, haste * length))
 
     @property
-    def step_length(self) -> float:
-        """eta L on this network."""
+    def tracking_momentum(self) -> float:
+        """theta = (1 - sqrt(1 - lambda))^2: a heavy ball for eigenvalues of I - W from 1 - lambda to 1."""
         assert self.lambda_ is not None, "call on(network) first"
-        return min(STEP, GAP * (1 - self.lambda_))
+        return float((1 - np.sqrt(1 - self.lambda_)) ** 2)
 
     def _receive(self, s: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent) -> AsyncState:
-        """Keep the newest message of each neighbour."""
+        """Keep the newest message of each neighbour, and how often each wakes."""
         newest: dict[int, AsyncMessage] = {}
         for message in inbox:
             k = int(np.searchsorted(agent.neighbours, message.sender))
             known = newest[k].stamp if k in newest else s.inbox.stamp[k]
             if message.stamp > known:
                 newest[k] = message
+        # A neighbour that has never been heard of counts as equally fast.
+        wakes = np.where(s.inbox.stamp > 0, 0.0, s.inbox.rate)
         if not newest:
-            return s
-        new = Inbox(*(getattr(s.inbox, f.name).copy() for f in fields(Inbox)))
+            rate = s.inbox.rate + SMOOTHING * (wakes - s.inbox.rate)
+            return replace(s, inbox=replace(s.inbox, rate=rate))
+        old, places = s.inbox, range(len(agent.neighbours))
+        new = replace(
+            old,
+            stamp=old.stamp.copy(),
+            echo=old.echo.copy(),
+            uses=old.uses.copy(),
+            point=np.stack([newest[k].point if k in newest else old.point[k] for k in places]),
+            total=np.stack([newest[k].total if k in newest else old.total[k] for k in places]),
+            age=old.age.copy(),
+            cosine=old.cosine.copy(),
+        )
         for k, m in newest.items():
+            if new.stamp[k] > 0:
+                wakes[k] = m.stamp - new.stamp[k] if same_life(m.stamp, new.stamp[k]) else m.stamp % LIFE
             new.stamp[k], new.echo[k], new.uses[k] = m.stamp, m.heard[agent.index], 1
-            new.point[k], new.total[k], new.age[k], new.cosine[k] = m.point, m.total, m.age, m.cosine
+            new.age[k], new.cosine[k] = m.age, m.cosine
+        new = replace(new, rate=new.rate + SMOOTHING * (wakes - new.rate))
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
         return replace(s, inbox=new, curvature=curvature, scale=scale)
+
+    def _lateness(self, s: AsyncState, count: Array, agent: LocalAgent) -> Array:
+        """Wakes that answers of neighbours were on their way, over two; 0 in lockstep.
+
+        The time until a slower neighbour wakes does not count: with it, agents beside it would overshoot.
+        """
+        lag = np.minimum(LIFE * s.life + count - s.inbox.echo, count) * np.minimum(1.0, s.inbox.rate)
+        return agent.weights @ np.maximum(0.0, (lag - ROUND_TRIP) / ROUND_TRIP)
 
     def _curvature(
         self, s: AsyncState, X: Array, H: Array, count: Array, agent: LocalAgent
@@ -354,14 +394,14 @@ class DestinyAsync(AsyncAlgorithmBase):
     ) -> tuple[Array, Array]:
         """Cosine between tracker and last move; age t of the momentum, the neighbours' mean and 1 / r more.
 
-        t is reset to 0 if <D, S> > 0 and the mean cosine of the neighbours is above -0.4 (1 - mu).
+        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above -0.4 (1 - mu).
         """
         own, w = agent.own_weight, agent.weights
         product = norm(D) * norm(S)
         cosine = inner(D, S) / product if product > 0 else product
         near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
         if cosine > 0 and near > -RESTART * MOMENTUM / (age + MOMENTUM):  # mu = age / (age + MOMENTUM)
-            return cosine, np.zeros(())
+            return cosine, SHRINK * age
         return cosine, age + 1 / delay
 
     def _message(self, s: AsyncState, agent: LocalAgent) -> AsyncMessage:
@@ -380,6 +420,21 @@ class DestinyAsync(AsyncAlgorithmBase):
         )
 
 
+def same_life(one: Array, other: Array) -> bool:
+    """Whether two stamps of an agent are from the same life."""
+    return bool(one // LIFE == other // LIFE)
+
+
+def haste(rate: Array, agent: LocalAgent) -> float:
+    """Factor of the step: (mean rate times mean period)^2 around an agent, 1 if all are equally fast.
+
+    Where speeds differ, sums are shared by the seconds that agents take, and points move more slowly.
+    """
+    rate = np.maximum(rate, RATE_LEAST)
+    speed, period = (agent.own_weight + agent.weights @ r for r in (rate, 1 / rate))
+    return float((speed * period) ** 2)
+
+
 def lower_median(values: Array) -> float:
     """The median, of an even number the lower of the two in the middle; 1 of none."""
     return float(np.sort(values)[(len(values) - 1) // 2]) if len(values) else 1.0
@@ -387,9 +442,9 @@ def lower_median(values: Array) -> float:
 
 def weighted_sum(weights: Array, stack: Array) -> Array:
     """sum_j w_j A_j of ``(k,)`` and ``(k, n, p)``, added in the order of the neighbours: the same bits."""
-    total = np.zeros(stack.shape[1:])
+    total, term = np.zeros(stack.shape[1:]), np.empty(stack.shape[1:])
     for weight, matrix in zip(weights, stack, strict=True):
-        total += weight * matrix
+        total += np.multiply(weight, matrix, out=term)
     return total
 
 

@@ -28,6 +28,7 @@ from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemB
 from destiny.run.choice import choose
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
+from destiny.simulation.traces import read_traces
 from destiny.simulation.world import World
 from destiny.validation import did_you_mean
 
@@ -147,7 +148,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         if run.get(key, 0) < 0:
             raise SettingsError(f"[run] {key} must be at least 0; found {run[key]}")
     start = check(tables.get("start", {}), "[start]", START)
-    world = read_world(tables["world"]) if "world" in tables else None
+    world = read_world(tables["world"], folder) if "world" in tables else None
     problem = read_problem(tables["problem"], folder, home=home)
     network = read_network(tables["network"], problem.agents, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
@@ -182,10 +183,12 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     )
 
 
-def read_world(table: Any) -> World:
-    """[world]: speeds, delays, losses and crashes of a run in simulated time."""
+def read_world(table: Any, folder: Path) -> World:
+    """[world]: speeds, delays, losses and crashes of a run in simulated time; traces may be a .csv file."""
     if not isinstance(table, dict):
         raise SettingsError(f"[world] must be a table; found {table!r}")
+    if isinstance(traces := table.get("traces"), str):
+        table = {**table, "traces": read_traces(folder / traces)}
     return build(World, table, "[world]")
 
 

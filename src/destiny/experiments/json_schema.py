@@ -117,7 +117,7 @@ def schema() -> dict[str, Any]:
         "run": table(file.RUN, MEANINGS["run"]),
         "mpi": table(file.MPI, MEANINGS["mpi"]),
         "messages": table(file.MESSAGES, MEANINGS["messages"]),
-        "world": settings(World),
+        "world": world_table(),
     }
     return document("DESTINY experiment", tables, MEANINGS[""], ("problem", "network"))
 
@@ -180,6 +180,14 @@ def problem_table(without: Iterable[str] = ()) -> dict[str, Any]:
     kinds = {"kind": Literal[tuple(REGULARISERS)], "weight": float}
     properties["regulariser"] |= table(kinds, required=kinds)
     properties["privacy"] |= settings(Privacy)
+    return content
+
+
+def world_table() -> dict[str, Any]:
+    """[world], whose traces may also be the name of a file."""
+    content = settings(World)
+    traces = content["properties"]["traces"]
+    content["properties"]["traces"] = any_of([traces, {"type": "string"}])
     return content
 
 

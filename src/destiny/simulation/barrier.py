@@ -14,8 +14,8 @@ class BarrierClock:
     """A stopping rule that follows the simulated time of a synchronous run, step by step.
 
     An agent begins a round when all messages of the round before have arrived; a lost one is sent again after
-    one computing time and three mean delays. An agent that crashes comes back from its checkpoint and repeats
-    its gradients since then, while its neighbours wait.
+    one computing time and three mean delays. An agent that crashes comes back from its newest checkpoint that
+    is left and repeats its gradients since then, while its neighbours wait.
 
     Attributes
     ----------
@@ -31,6 +31,7 @@ class BarrierClock:
         self.now = np.zeros(d)
         self.crash_at = np.array([fate.next_crash() for fate in self.fates])
         self.since_checkpoint = np.zeros(d)
+        self.worked = np.zeros(d)
         self.rounds = self.gradients = 0
         self.times: list[float] = []
         self.messages = self.lost = self.crashes = 0
@@ -66,6 +67,7 @@ class BarrierClock:
         for i, fate in enumerate(self.fates):
             busy = fate.compute(gradients)
             self.since_checkpoint[i] += busy
+            self.worked[i] += busy
             end[i] += busy + (fate.nap() if gradients else 0.0)
             self.activity.add("working", i, self.now[i], self.now[i] + busy)
             while self.crash_at[i] < end[i] < self.limit:  # one that crashes all the time is never done
@@ -79,8 +81,8 @@ class BarrierClock:
     def recover(self, i: int, end: float) -> float:
         """When an agent is where it would have been at ``end`` had it not crashed."""
         self.crashes += 1
-        away, _ = self.fates[i].down()
-        end += away + self.since_checkpoint[i]
+        away, left = self.fates[i].down()
+        end += away + max(self.since_checkpoint[i], (1 - left) * self.worked[i])
         self.crash_at[i] = self.crash_at[i] + away + self.fates[i].next_crash()
         return end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ class AsyncAgents:
         self.members = first_members(world, len(agents))
         self.first = [algorithm.start(x, agent) for x, agent in zip(X, agents, strict=True)]
         self.states: list[Any] = list(self.first)
-        self.checkpoints = list(self.first)
+        self.checkpoints: list[list[Any]] = [[state] for state in self.first]
         self.inboxes: list[list[Any]] = [[] for _ in agents]
         self.lives = [0] * len(agents)
         self.wakes = [0] * len(agents)
@@ -138,7 +139,8 @@ class AsyncAgents:
             for delay in delays:
                 self.push(sent + delay, "arrive", int(j), message)
         if self.wakes[i] % self.world.checkpoint == 0:
-            self.checkpoints[i] = self.states[i]
+            # Older ones are kept if anybody may come back from them.
+            self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), self.states[i]]
         again = sent + fate.nap()
         if again > sent:
             self.activity.add("away", i, sent, again)
@@ -154,14 +156,17 @@ class AsyncAgents:
             before = agent.neighbours
             agent.relink(W)
             if j != i:
-                for states in (self.states, self.checkpoints, self.first):
+                for states in (self.states, self.first):
                     states[j] = self.algorithm.relink(states[j], before, agent)
+                kept = self.checkpoints[j]
+                self.checkpoints[j] = [self.algorithm.relink(state, before, agent) for state in kept]
                 self.inboxes[j] = [m for m in self.inboxes[j] if int(m.sender) in agent.neighbours]
         if joins:  # from where a neighbour is
             agent = self.agents[i]
             computed, start = agent.gradients, self.states[int(agent.neighbours[0])].X
             self.first[i] = self.algorithm.start(start, agent)
-            self.states[i] = self.checkpoints[i] = self.algorithm.restart(self.first[i], self.lives[i])
+            self.states[i] = self.algorithm.restart(self.first[i], self.lives[i])
+            self.checkpoints[i] = [self.states[i]]
             self.begin(i, agent.gradients - computed)
 
     def crash(self, i: int) -> None:
@@ -169,15 +174,15 @@ class AsyncAgents:
         self.counts.crashes += 1
         self.lives[i] += 1
         self.inboxes[i] = []
-        away, forgets = self.fates[i].down()
+        away, left = self.fates[i].down()
         self.activity.add("away", i, self.time, self.time + away)
-        self.push(self.time + away, "return", i, (self.lives[i], forgets))
+        self.push(self.time + away, "return", i, (self.lives[i], left))
         self.push(self.time + away + self.fates[i].next_crash(), "crash", i, None)
 
-    def come_back(self, i: int, life: int, forgets: bool) -> None:
-        """Go on from the last checkpoint, or from the start if that is gone too."""
-        if forgets:
-            self.checkpoints[i] = self.first[i]
+    def come_back(self, i: int, life: int, left: float) -> None:
+        """Go on from the last checkpoint that is left, or from the start if none is."""
+        kept = self.checkpoints[i][: math.ceil(left * len(self.checkpoints[i]))]
+        self.checkpoints[i] = kept or [self.first[i]]
         self.inboxes[i] = []
-        self.states[i] = self.algorithm.restart(self.checkpoints[i], life)
+        self.states[i] = self.algorithm.restart(self.checkpoints[i][-1], life)
         self.push(self.time, "wake", i, life)

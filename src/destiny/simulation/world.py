@@ -30,7 +30,7 @@ class World:
         How many times as long the slowest agent takes.
     traces : d lists of numbers, optional
         Measured seconds of successive gradients of each agent, repeated from their beginning when they end;
-        in place of ``speeds`` and ``jitter``.
+        in place of ``speeds`` and ``jitter``. `destiny.simulation.read_traces` reads them from a file.
     jitter : float
         Every computing time is multiplied by a lognormal number of mean 1 with this standard deviation of
         its logarithm.
@@ -50,8 +50,11 @@ class World:
         Mean seconds until an agent that crashed is back.
     checkpoint : int
         Iterations of an agent between two checkpoints, from which it comes back.
+    older : float
+        Share of the crashes after which the newest checkpoints are gone too: the agent comes back from any of
+        those that it has written, with equal chances.
     forget : float
-        Share of the crashes after which the checkpoint is gone too, and the agent begins again at the start.
+        Share of the crashes after which all checkpoints are gone, and the agent begins again at the start.
     leave, join : lists of pairs (agent, seconds)
         Agents that leave for good, with their f_i, or that take part from then on only. For asynchronous
         methods without ``decentralised``.
@@ -70,6 +73,7 @@ class World:
     crash: float | None = None
     down: float = 20.0
     checkpoint: int = 50
+    older: float = 0.0
     forget: float = 0.0
     leave: Sequence[Sequence[float]] = ()
     join: Sequence[Sequence[float]] = ()
@@ -84,10 +88,19 @@ class World:
             value = getattr(self, name)
             if not is_number(value) or value < 0:
                 raise SettingsError(f"{name} must be a number >= 0; found {value!r}")
-        for name in ("loss", "double", "naps", "forget"):
+        for name in ("loss", "double", "naps"):
             value = getattr(self, name)
-            if not is_number(value) or not 0 <= value < 1 + (name == "forget"):
+            if not is_number(value) or not 0 <= value < 1:
                 raise SettingsError(f"{name} must be a share in [0, 1); found {value!r}")
+        for name in ("older", "forget"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 <= value <= 1:
+                raise SettingsError(f"{name} must be a share in [0, 1]; found {value!r}")
+        if self.older + self.forget > 1:
+            raise SettingsError(
+                f"older and forget are shares of the crashes, at most 1 together; found {self.older} and "
+                f"{self.forget}"
+            )
         if not is_number(self.slowest) or self.slowest < 1:
             raise SettingsError(f"slowest must be a number >= 1; found {self.slowest!r}")
         if self.crash is not None and not (is_number(self.crash) and self.crash > 0):
@@ -180,10 +193,13 @@ class AgentFate:
         """Seconds of work until the next crash; infinite if nobody crashes."""
         return np.inf if self.world.crash is None else float(self._crashes.exponential(self.world.crash))
 
-    def down(self) -> tuple[float, bool]:
-        """Seconds until the agent is back, and whether it has forgotten everything."""
-        gone, forgets = self._crashes.standard_exponential(), self._crashes.random()
-        return self.world.down * float(gone), bool(forgets < self.world.forget)
+    def down(self) -> tuple[float, float]:
+        """Seconds until the agent is back, and the share of its checkpoints that is left then, in [0, 1]."""
+        gone, draw = self._crashes.standard_exponential(), self._crashes.random()
+        seconds, older = self.world.down * float(gone), draw - self.world.forget
+        if older < 0:
+            return seconds, 0.0
+        return seconds, float(older / self.world.older) if older < self.world.older else 1.0
 
 
 def fates(world: World, agents: int) -> list[AgentFate]:
