@@ -59,7 +59,7 @@ def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
         if agents.time < 90 or any(j not in used for j in agents.members):
             continue
         now = restricted(W, agents.members).toarray()
-        held = sum(now[j, j] * s.D for j, s in used.items())
+        held = sum(s.D - (1 - now[j, j]) * s.flow for j, s in used.items())
         in_flight = sum(
             now[j, k] * (used[int(k)].total - used[j].inbox.total[at])
             for j in used
