@@ -81,7 +81,7 @@ def draw_network(
     """Agents and their links, with a word about those in trouble."""
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
-    graph: nx.Graph[int] = nx.Graph([(first, second) for first, second in edges])
+    graph: nx.Graph[int] = nx.Graph([(i, j) for i, j in edges])
     colours = [plots.COLOURS[1 if names[k] in troubles else 0] for k in graph]
     labels = {k: ", ".join(filter(None, (names[k], troubles.get(names[k], "")))) for k in graph}
     place = nx.circular_layout(graph)
