@@ -20,7 +20,7 @@ INTRO = r"""# Methods
 Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
 every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
 puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same. Agents of
-`destiny-async` (`destiny.DestinyAsync`) have no rounds and run in simulated time: [Asynchrony](asynchrony.md).
+`destiny-async` (`destiny.DestinyAsync`) have no rounds: they run in simulated time and between organisations, see [Asynchrony](asynchrony.md).
 
 ```python
 import destiny
@@ -46,7 +46,7 @@ others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basi
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
-STOCHASTIC also work with the gradients of [mini-batches](your-own-objective.md#mini-batches). REGULARISED also
+STOCHASTIC also work with the gradients of [mini-batches](minibatches.md). REGULARISED also
 minimise f + r with a [regulariser](sparse.md) r; for such problems THANOS is not exact. GENERALISED also takes the
 [constraint](generalised.md) $X^T M X = I$. STAR needs a [star](star.md).
 """

@@ -64,6 +64,14 @@ class Sampled(Hosted, Protocol):
 
 
 @runtime_checkable
+class CountedSamples(Sampled, Protocol):
+    """Hosted objectives with mini-batches that know their sizes, so that passes over the data are counted."""
+
+    def counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of each agent, ``(agents, 2)``."""
+
+
+@runtime_checkable
 class Regulariser(Protocol):
     """r(X), a term of the objective that may have kinks: known to all agents, and the same at each."""
 
@@ -270,6 +278,10 @@ class Agents(Protocol):
         With the number of a step, a problem with mini-batches gives those of the step's samples.
         """
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+
     def hessian(self) -> Array | None:
         """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V for all X and V.
 
@@ -288,6 +300,10 @@ class Agents(Protocol):
         ``again`` says that they come of the last call, as in a polynomial of W: messages of few bits then
         tell what has changed since that call, and not since the same call of the last step.
         """
+
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
 
     @property
     def private(self) -> bool:
@@ -357,6 +373,8 @@ class About:
     """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
     stochastic: bool = False
     """Whether it takes gradients of mini-batches."""
+    variance_reduced: bool = False
+    """Whether the errors of its mini-batches vanish, so that it converges with steps that do not."""
     regularised: bool = False
     """Whether it minimises f + r for a regulariser r with a prox; otherwise smooth f only."""
     generalised: bool = False
@@ -471,6 +489,9 @@ class LocalAgent(Protocol):
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""
 
 
+LIFE = 2**32  # stamp of a message = LIFE life + count: exact in float64 up to 2^21 lives
+
+
 class Message(Protocol):
     """What an agent sends after a wake, the same to every neighbour: a frozen dataclass of float64 arrays.
 
@@ -512,6 +533,9 @@ class AsyncAlgorithm(Protocol[State]):
         ``life`` counts the starts of this agent: it must be larger than ever before.
         """
 
+    def answer(self, state: State, inbox: Sequence[Any], agent: LocalAgent) -> tuple[State, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
 
 class AsyncAlgorithmBase(ABC):
     """An asynchronous algorithm (`AsyncAlgorithm`) with everything else it may be asked for."""
@@ -528,9 +552,21 @@ class AsyncAlgorithmBase(ABC):
     def restart(self, state: Any, life: int) -> Any:
         """The state of a checkpoint, of any age, to go on from; ``life`` is larger than ever before."""
 
+    def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
+        """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
+        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")
+
+    @abstractmethod
+    def answer(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
     @abstractmethod
     def residual(self, state: Any) -> float:
         """How far an agent is from done as far as it can tell; agents agree to stop by it."""
+
+    def flaw(self, message: Any) -> str | None:  # noqa: ARG002
+        """What no agent of this method sends, in words; None if the message may be right."""
+        return None
 
     @property
     def kind(self) -> str:

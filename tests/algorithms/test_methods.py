@@ -69,6 +69,8 @@ class Spy:
             "value",
             "mix",
             "regulariser",
+            "sampled",
+            "clipped",
             "private",
             "exact_mean",
             "spanning_tree",
@@ -115,11 +117,12 @@ def test_only_gradients_and_mixing_are_used(method):
     state = algorithm.init(X, spy)
     for _ in range(3):
         state = algorithm.step(state, spy)
-    allowed = {"ids", "gradient", "mix", "private"} | ({"value"} if method.about.alone else set())
+    allowed = {"ids", "gradient", "mix", "private", "clipped"} | ({"value"} if method.about.alone else set())
     allowed |= {"exact_mean", "spanning_tree"} if method.about.totals else set()
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
         {"regulariser"} if method.about.regularised else set()
     )
+    allowed |= {"sampled"} if method.about.stochastic else set()
     allowed |= {"mass"} if method.about.generalised else set()
     assert spy.asked <= allowed
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import destiny
-from destiny.algorithms import PCAL, PLAM, ExPen, Landing, PenCF, Pymanopt, WenYin
+from destiny.algorithms import PCAL, PLAM, ExPen, Landing, MultiplierCorrection, PenCF, Pymanopt, WenYin
 from destiny.algorithms.blocks.step_sizes import Alternating, Constant
 from destiny.algorithms.landing import safe_step
 from destiny.algorithms.wen_yin import curve
@@ -24,7 +24,7 @@ from tests.helpers.small_problems import KINDS, agents_of, small_problem
 NETWORK = destiny.networks.complete(1)
 METHODS = {
     m.kind: m for m in (PLAM(), PCAL(), PenCF(), ExPen(), Landing(), WenYin(), Pymanopt("trust-regions"))
-}
+} | {"multiplier-correction": MultiplierCorrection(), "projection": MultiplierCorrection(update="projection")}
 LINE_SEARCHES = {name: Pymanopt(name) for name in ("gradient", "conjugate-gradient")}
 PENALTIES = {kind: METHODS[kind] for kind in ("plam", "pcal", "pencf", "expen")}
 STARTS = range(6)

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.algorithms import METHODS, SLPG, DestinyProx, Thanos
+from benchmarks import sparse as benchmark
+from benchmarks.rows import read
+from destiny.algorithms import DRSGD, DRSM, METHODS, SLPG, DestinyProx, Thanos
 from destiny.engines import Local
 from destiny.experiments import file as experiment
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import random_point, sym, tangent, violation
 from destiny.problems import L1, L21, PCA, centred, check_prox, custom, pca, pooled, regularised, regulariser
 from destiny.storage.checkpoint import flatten
+from tests.helpers import ROOT
 from tests.helpers.agent_party import PROBLEM, Party
 from tests.helpers.small_problems import run
 
@@ -197,7 +200,8 @@ def test_methods_for_smooth_objectives_refuse_naming_those_with_a_prox(method):
         assert destiny.solve(problem, network, method(), rounds=30).steps > 0
         return
     with pytest.raises(
-        destiny.MismatchError, match=r"smooth objective.*L1\(weight=0.01\).*\(destiny-prox, thanos, slpg\)"
+        destiny.MismatchError,
+        match=r"smooth objective.*L1\(weight=0.01\).*\(destiny-prox, thanos, drsm, slpg\)",
     ):
         destiny.solve(problem, network, method())
 
@@ -252,6 +256,22 @@ def test_thanos_is_biased_and_a_smaller_sigma_less_so():
         for sigma in (3.0, 0.3)
     ]
     assert bias[0] > 2 * bias[1] > 1e-6
+
+
+def test_subgradient_steps_are_those_of_drsgd_and_creep():
+    problem = SMALL + L1(0.003)
+    rough = destiny.solve(problem, NETWORK, DRSM(), rounds=400, every=0)
+    best = destiny.solve(problem, NETWORK).measures.objective
+    start = float(problem.host(range(6)).value(rough.agents).mean() + L1(0.003).value(rough.agents).mean())
+    assert not rough.converged
+    assert best + 1e-7 < start < 0  # near, and not there
+    smooth = [destiny.solve(SMALL, NETWORK, method(), rounds=60, tolerance=0.0).X for method in (DRSGD, DRSM)]
+    assert (smooth[0] == smooth[1]).all()
+
+
+def test_the_table_of_the_documentation_is_that_of_the_benchmark():
+    page = (ROOT / "docs" / "sparse.md").read_text(encoding="utf-8")
+    assert benchmark.table(read(ROOT / "docs" / "sparse.csv")) in page, "run python -m benchmarks.sparse"
 
 
 FILE = """[problem]

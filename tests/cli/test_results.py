@@ -89,6 +89,7 @@ def test_the_summary_tells_what_was_asked_and_what_came_of_it(run, tmp_path):
         "bytes",
         "gradients",
         "minibatches",
+        "passes",
         "values",
         "seconds",
         *MEASURES,

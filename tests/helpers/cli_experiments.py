@@ -17,7 +17,7 @@ N, M, P, AGENTS = 6, 41, 2, 4  # 41 samples: four agents cannot share them equal
 EDGES = [[0, 1], [1, 2], [2, 3], [0, 2]]
 PIECES = [[0, 1], [2, 3]]
 COLUMNS = ["step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"]
-COLUMNS += ["gradients", "minibatches", "values", "bytes"]
+COLUMNS += ["gradients", "minibatches", "values", "bytes", "passes"]
 MEASURES = COLUMNS[4:8]
 CONSTANT = {
     "kind": "destiny",

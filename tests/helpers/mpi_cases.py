@@ -63,6 +63,7 @@ class Watched:
         )
         self.generalised = getattr(problem, "generalised", False)
         self.quadratic = getattr(problem, "quadratic", False)  # as the default method depends on it
+        self.batches = getattr(problem, "batches", ())
         self.asked: list[int] = []
 
     def host(self, ids):
@@ -120,6 +121,10 @@ def cases() -> dict[str, tuple]:
         "8 bits other state": (pca, ring, Drift(), short | eight),
         "8 bits diverge": (*found["diverges"][:3], short | eight),
         "16 bits": (pca, ring, None, short | {"messages": destiny.Messages(bits=16)}),
+    }
+    found |= {
+        "mini-batches": (destiny.problems.batched(pca, 4), fixed, None, short),
+        "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": destiny.Messages(clip=1)}),
     }
     methods = [m for m in destiny.algorithms.METHODS if not m.about.alone]
     star = nets.star(AGENTS)

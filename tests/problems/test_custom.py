@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.algorithms import DGD, DPRGD, DRSGD, METHODS
+from destiny.algorithms import DGD, DPRGD, DRSGD, METHODS, VRSGT
 from destiny.algorithms.blocks.step_sizes import BB, Constant, Diminishing
 from destiny.errors import CheckpointError, MismatchError, ProblemError
 from destiny.problems import OLSR, PCA, SDL, custom
@@ -12,7 +12,7 @@ from destiny.problems.batches import draw
 from tests.helpers.small_problems import agents_of, small_problem
 
 N, P, D = 6, 2, 4
-STOCHASTIC = [DRSGD(), DPRGD(), DGD(step_size=Diminishing()), DRSGD(step_size=Constant(0.01))]
+STOCHASTIC = [DRSGD(), DPRGD(), DGD(step_size=Diminishing()), DRSGD(step_size=Constant(0.01)), VRSGT()]
 
 
 def value(X, A, b):
@@ -318,7 +318,7 @@ def test_methods_ask_for_batches_and_observers_for_everything():
     assert result.history["objective"][-1] == pytest.approx(full, rel=1e-12)
 
 
-@pytest.mark.parametrize("method", STOCHASTIC, ids=["drsgd", "dprgd", "dgd", "drsgd-constant"])
+@pytest.mark.parametrize("method", STOCHASTIC, ids=["drsgd", "dprgd", "dgd", "drsgd-constant", "vrsgt"])
 def test_a_stochastic_run_is_a_function_of_its_seed(method, tmp_path):
     network = destiny.networks.ring(D)
 
@@ -373,7 +373,7 @@ def test_other_methods_refuse_batches_naming_those_that_take_them(method):
     agents = 1 if method.about.alone else D
     problem = make(batch=4, data=silos()[:agents])
     with pytest.raises(
-        MismatchError, match=r"batches of 4: choose a stochastic method \(dgd, drsgd, dprgd\)"
+        MismatchError, match=r"batches of 4: choose a stochastic method \(vrsgt, dgd, drsgd, drsm, dprgd\)"
     ):
         destiny.solve(problem, destiny.networks.complete(agents), method())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.problems.own_problem import as_problem
-from destiny.protocols import AlgorithmBase, Array, ProblemBase, TopologyBase
+from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.asynchronous import NO_PRIVATE_SUMS, prepared_async
 from destiny.run.choice import Choice, choose
+from destiny.run.clipped import shortage
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
@@ -70,7 +72,7 @@ NEIGHBOUR = {
     "neighbours": list[int],
 }
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
-RUN = {"checkpoint": int, "every": int}
+RUN = {"checkpoint": int, "every": int, "replay": bool}
 MESSAGES = {**file.MESSAGES, "participants": list[str]}
 REQUIRED = {
     "": ("agent", "tls", "neighbour", "problem"),
@@ -110,13 +112,15 @@ class Settings:
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithm: AlgorithmBase
+    algorithm: AlgorithmBase | AsyncAlgorithmBase
     choice: Choice | None
     """How the algorithm was chosen, if the file has none."""
     rounds: int
     tolerance: float
     checkpoint: int
     every: int
+    replay: bool
+    """Whether an asynchronous agent writes down from which messages its steps were made."""
     messages: Messages
     participants: list[str]
     """Names of all agents in the order of their index, if the file has them."""
@@ -128,7 +132,8 @@ class Settings:
         """What takes the place of the file's may be of a class of the user's own."""
         object.__setattr__(self, "problem", as_problem(self.problem))
         object.__setattr__(self, "network", as_topology(self.network))
-        object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
+        if not isinstance(self.algorithm, AsyncAlgorithmBase):
+            object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
 
     @property
     def authorities(self) -> list[Path]:
@@ -181,7 +186,12 @@ def read(path: str | Path) -> Settings:
     X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
     network = read_network(tables, me, neighbours, folder)
-    messages, disclosure = read_messages(tables.get("messages", {}), network, neighbours)
+    method = tables.get("algorithm", {}).get("kind")
+    asynchronous = method is not None and file.is_asynchronous(method)
+    if asynchronous:
+        messages, disclosure = read_async_messages(tables.get("messages", {}), method)
+    else:
+        messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
@@ -192,7 +202,7 @@ def read(path: str | Path) -> Settings:
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which averaged models (destiny-newton) do not have (docs/privacy.md)"
+            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],
@@ -214,6 +224,7 @@ def read(path: str | Path) -> Settings:
         tolerance=tolerance,
         checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
         every=run.get("every", SolveOptions.every),
+        replay=read_replay(run, asynchronous),
         messages=messages,
         participants=read_participants(tables.get("messages", {}), me, neighbours),
         disclosure=disclosure,
@@ -400,26 +411,31 @@ def read_algorithm(
     network: TopologyBase,
     tolerance: float,
     messages: Messages,
-) -> tuple[AlgorithmBase, Choice | None]:
+) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
     Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
     """
     if table:
-        return file.read_algorithm(table, "[algorithm]"), None
+        algorithm = file.read_any_algorithm(table, "[algorithm]")
+        if isinstance(algorithm, AsyncAlgorithmBase):
+            return prepared_async(algorithm, problem, network, messages), None
+        return algorithm, None
     choice = choose(problem, network, tolerance, messages, disclose=messages.private)
     return choice.algorithm, choice
 
 
 def read_messages(
-    table: dict[str, Any], network: TopologyBase, neighbours: list[Neighbour]
+    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
 ) -> tuple[Messages, str]:
     """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
     check(table, "[messages]", MESSAGES)
     setting, degree = table.get("private"), len(neighbours)
-    plain = Messages(bits=table.get("bits", PLAIN.bits))
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
     if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
         raise SettingsError(f"[messages] {unsteady_network}")
+    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
+        raise SettingsError(f"[messages] {few}")
     if isinstance(network, Neighbourhood):
         alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
         why = alone if degree == 1 else None
@@ -433,15 +449,41 @@ def read_messages(
             f"sums cannot be private: {why}; link it to a second one, or write private = false into "
             "[messages] of every agent's file"
         )
-    if plain.few_bits and setting is None:
+    if plain != PLAIN and setting is None:
+        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
         raise SettingsError(
-            f"[messages] bits = {plain.bits} cannot go with private sums, which agents use unless they are "
-            "told otherwise: write private = false into [messages] of every agent's file, or leave bits out"
+            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
+            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
-    return Messages(private=True, bits=plain.bits), (
+    return replace(plain, private=True), (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
         "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
+
+
+def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str]:
+    """[messages] of an asynchronous method: plain, which somebody must have written down."""
+    check(table, "[messages]", MESSAGES)
+    if table.get("private") is not False:
+        raise SettingsError(
+            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
+            f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
+            "each neighbour read all numbers this agent sends, or choose a synchronous method"
+        )
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
+    return plain, (
+        f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
+        "and, in the worst case, data; and how fast this agent computes"
+    )
+
+
+def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
+    """replay of [run]."""
+    if "replay" in run and not asynchronous:
+        raise SettingsError(
+            "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
+        )
+    return bool(run.get("replay", False))
 
 
 def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour]) -> list[str]:

@@ -20,6 +20,7 @@ from destiny.algorithms.drcgd import DRCGD
 from destiny.algorithms.drfgt import DRFGT
 from destiny.algorithms.drgta import DRGTA
 from destiny.algorithms.drsgd import DRSGD
+from destiny.algorithms.drsm import DRSM
 from destiny.algorithms.dsa import DSA
 from destiny.algorithms.exact_diffusion import ExactDiffusion
 from destiny.algorithms.expen import ExPen
@@ -29,6 +30,7 @@ from destiny.algorithms.fast_pca import FastPCA
 from destiny.algorithms.krylov import DestinyKrylov
 from destiny.algorithms.landing import Landing
 from destiny.algorithms.momentum import DestinyMomentum
+from destiny.algorithms.multiplier_correction import MultiplierCorrection
 from destiny.algorithms.newton import DestinyNewton
 from destiny.algorithms.pcal import PCAL
 from destiny.algorithms.pencf import PenCF
@@ -38,6 +40,7 @@ from destiny.algorithms.pymanopt import Pymanopt
 from destiny.algorithms.rf_extra import RFExtra
 from destiny.algorithms.slpg import SLPG
 from destiny.algorithms.thanos import Thanos
+from destiny.algorithms.vrsgt import VRSGT
 from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
@@ -48,6 +51,7 @@ METHODS: tuple[type[Any], ...] = (
     DestinyProx,
     CDADT,
     Thanos,
+    VRSGT,
     DIGing,
     ATC,
     DRFGT,
@@ -57,6 +61,7 @@ METHODS: tuple[type[Any], ...] = (
     DGD,
     DRGTA,
     DRSGD,
+    DRSM,
     DPRGT,
     DPRGD,
     DRCGD,
@@ -73,6 +78,7 @@ METHODS: tuple[type[Any], ...] = (
     ExPen,
     Landing,
     WenYin,
+    MultiplierCorrection,
     SLPG,
     Pymanopt,
 )
@@ -101,6 +107,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "DSA",
     "FAPS",
     "KINDS",
@@ -108,6 +115,7 @@ __all__ = [
     "PCAL",
     "PLAM",
     "SLPG",
+    "VRSGT",
     "About",
     "DIGing",
     "DeEPCA",
@@ -122,6 +130,7 @@ __all__ = [
     "Extra",
     "FastPCA",
     "Landing",
+    "MultiplierCorrection",
     "PGExtra",
     "PenCF",
     "Pymanopt",

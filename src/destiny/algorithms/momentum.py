@@ -213,9 +213,7 @@ class DestinyMomentum(AlgorithmBase):
         slope = agents.gradient(direction.point(X, E))
         require_finite(agents, slope)
         H = direction.assemble(X, E, slope, 0.0)
-        V = H
-        for _ in range(FIRST_LOOK):
-            V = curvature_along(lambda Y: self.field(Y, 0.0, agents), X, H, V)
+        V = self.first_look(X, H, agents)
         L = scalar(norm(V))
         mean, D, shared, lambda_ = self.average_start(agents, slope, H, eighth_power(L))
         size = scalar(np.linalg.norm(mean, 2, axis=(1, 2)))
@@ -249,6 +247,13 @@ class DestinyMomentum(AlgorithmBase):
         )
         return self.set_step_size(self.set_curvature(s, L), eighth_power(L))
 
+    def first_look(self, X: Array, H: Array, agents: Agents) -> Array:
+        """The steepest direction at the start by `FIRST_LOOK` power iterations; its norm is L_i."""
+        V = H
+        for _ in range(FIRST_LOOK):
+            V = curvature_along(lambda Y: self.field(Y, 0.0, agents), X, H, V)
+        return V
+
     def average_start(self, agents: Agents, *arrays: Array) -> tuple[Array, ...]:
         """Average the arrays in the opening rounds; return them and lambda of M, ``(agents, 1, 1)``."""
         if self.opening == 0:
@@ -280,10 +285,8 @@ class DestinyMomentum(AlgorithmBase):
             mixing = mixing.update(agents.ids, *mixed)
         move -= X
         E = deviation(X)
-        direction = DIRECTIONS[self.direction]
-        H = direction.assemble(X, E, agents.gradient(direction.point(X, E)), s.beta)
-        dH = H - s.H
-        D += dH
+        H, change = self.next_direction(s, X, E, agents)
+        D += H - s.H
         S = X - s.X
         violation = scalar(norm(E))
         before = self.stiffness(s)
@@ -301,10 +304,16 @@ class DestinyMomentum(AlgorithmBase):
             worst=np.maximum(s.worst, violation),
             disagreement=scalar(norm(move)),
         )
-        s = self.update_curvature(s, secants(S, dH)[0], agents)
+        s = self.update_curvature(s, secants(S, change)[0], agents)
         s, slope = self.slope(s, agents)
         s = self.update_momentum(s, S, slope, uphill, age)
         return self.backoff(self.set_step_size(s, before))
+
+    def next_direction(self, s: MomentumState, X: Array, E: Array, agents: Agents) -> tuple[Array, Array]:
+        """H(X) with E = X^T X - I, and the change of H from s.X to X, both ``(agents, n, p)``."""
+        direction = DIRECTIONS[self.direction]
+        H = direction.assemble(X, E, agents.gradient(direction.point(X, E)), s.beta)
+        return H, H - s.H
 
     def filter_of_step(self, s: MomentumState, agents: Agents) -> tuple[AnyFilter, Mixing]:
         """M of the next step, and the estimate of its lambda."""
@@ -330,8 +339,12 @@ class DestinyMomentum(AlgorithmBase):
         """Raise L_i to the latest secant; every `LOOK` steps re-estimate it with one power iteration."""
         if s.count.flat[0] % LOOK:
             return self.set_curvature(s, np.maximum(s.curvature, secant))
-        V = curvature_along(lambda Y: self.field(Y, s.beta, agents), s.X, s.H, s.steepest)
+        V = self.steepest_after(s, agents)
         return self.set_curvature(replace(s, steepest=V), scalar(norm(V)))
+
+    def steepest_after(self, s: MomentumState, agents: Agents) -> Array:
+        """The steepest direction after one more power iteration; its norm is L_i."""
+        return curvature_along(lambda Y: self.field(Y, s.beta, agents), s.X, s.H, s.steepest)
 
     def set_curvature(self, s: MomentumState, L: Array) -> MomentumState:
         """Set L_i = max(L, 2 beta) after raising a beta "auto" to `STIFFNESS` L; H and D change with beta."""

@@ -277,7 +277,7 @@ def _zero_state(X: Array, agents: Agents) -> MomentumState:
     """A state of `DestinyMomentum` from gradients that are 0: every state must have the same arrays."""
 
     class ZeroAgents:
-        ids, regulariser, private = agents.ids, None, False
+        ids, regulariser, private, sampled, clipped = agents.ids, None, False, False, False
 
         def gradient(self, X: Array, step: int | None = None) -> Array:  # noqa: ARG002
             return np.zeros_like(X)

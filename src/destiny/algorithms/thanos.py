@@ -42,6 +42,14 @@ class SmoothedAgents:
     def gradient(self, X: Array, step: int | None = None) -> Array:
         return self.agents.gradient(X, step) + envelope_gradient(self.agents.regulariser, X, self.sigma)
 
+    @property
+    def sampled(self) -> bool:
+        return self.agents.sampled
+
+    @property
+    def clipped(self) -> bool:
+        return self.agents.clipped
+
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
 

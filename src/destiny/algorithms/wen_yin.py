@@ -89,15 +89,27 @@ class WenYin(AlgorithmBase):
 
     def step(self, s: WenYinState, agents: Agents) -> WenYinState:
         """One search along the curve: one value for each trial and one gradient; no round."""
+        return WenYinState(**self.next_state(s, *self.search(s, agents), agents))
+
+    def search(self, s: WenYinState, agents: Agents) -> tuple[Array, Array, Array]:
+        """X(tau) at which f is small enough, or the last one tried; f there, and tau."""
         tau = s.tau
         slope = self.rho * scalar(inner(s.D, s.D))
         for trial in range(self.trials):
-            X = curve(s.X, s.G, tau)
+            X = self.trial(s, tau)
             f = scalar(agents.value(X))
             bad = ~(f <= s.C - tau * slope + ROUNDING * np.abs(s.C))
             if trial == self.trials - 1 or not bad.any():
                 break
             tau = np.where(bad, self.shrink * tau, tau)
+        return X, f, tau
+
+    def trial(self, s: WenYinState, tau: Array) -> Array:
+        """X(tau)."""
+        return curve(s.X, s.G, tau)
+
+    def next_state(self, s: WenYinState, X: Array, f: Array, tau: Array, agents: Agents) -> dict[str, Array]:
+        """The fields of the state after a step of length tau to X, with the first tau of the next."""
         X = np.where(scalar(violation(X)) > DRIFT, polar(X), X)
         G = agents.gradient(X)
         D = downhill(X, G)
@@ -105,7 +117,7 @@ class WenYin(AlgorithmBase):
         C = (self.gamma * s.Q * s.C + f) / Q
         J = D - s.D
         tau = alternating(Move(X - s.X, J, J, np.zeros_like(tau), scalar(norm(D))), s.count + 1, tau)
-        return WenYinState(X, G, D, tau, C, Q, s.count + 1, s.scale)
+        return {"X": X, "G": G, "D": D, "tau": tau, "C": C, "Q": Q, "count": s.count + 1, "scale": s.scale}
 
     def residual(self, s: WenYinState) -> Array:
         """||G - X G^T X|| relative to the start, ``(agents,)``."""

@@ -248,6 +248,9 @@ def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Find
     """Yield how many agents hide each other where sums are private, and what few bits cannot do."""
     if messages.few_bits and (why := unsteady(messages, network)) is not None:
         yield Finding("messages", "problem", why)
+    if messages.clip:
+        text = f"{messages}: answers are approximate, within 1e-2 or so where nobody lies (docs/liars.md)"
+        yield Finding("messages", "look", text)
     if not messages.private or network.agents == 1:
         return
     if (why := exposure(network)) is not None:

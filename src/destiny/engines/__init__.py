@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from destiny.engines.hosted import Engine
+from destiny.engines.liars import Liars
 from destiny.engines.ranks.engine import DEADLINE, Mpi
 from destiny.engines.ranks.launch import launched
 from destiny.engines.threads import Local
@@ -36,4 +37,4 @@ def engine_for_command(name: str | None = None) -> str:
     return name or ("mpi" if started else "local")
 
 
-__all__ = ["Engine", "Local", "Mpi", "engine_for_command", "local", "mpi"]
+__all__ = ["Engine", "Liars", "Local", "Mpi", "engine_for_command", "local", "mpi"]

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines.clipping import clipped_round
 from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
 from destiny.engines.quantisation import Copies
 from destiny.engines.totals import Words
 from destiny.errors import NetworkError
 from destiny.protocols import (
     Array,
+    CountedSamples,
     GeneralisedHosted,
     Hosted,
     Observer,
@@ -120,6 +122,8 @@ class HostedAgents:
         Where messages have few bits: what the hosted agents have sent, added up, and what it mixes to.
     masked : SumExchange or None
         The exchange, where neighbours may not know this agent's numbers.
+    liars : int
+        Neighbours of an agent that may lie: mixing is clipped (`destiny.engines.clipping`) unless it is 0.
     """
 
     def __init__(self, ids: Sequence[int], hosted: Hosted, network: TopologyBase, exchange: Exchange) -> None:
@@ -132,6 +136,7 @@ class HostedAgents:
         self.agreed: Agreed | None = None
         self.copies: Copies | None = None
         self.masked: SumExchange | None = None
+        self.liars = 0
         self.call = OUTSIDE
         self._depth: int | None = None
         self._weights: csr_array[Any, Any] | None = None
@@ -180,6 +185,17 @@ class HostedAgents:
         self.traffic.minibatches += 1
         return np.asarray(self._sample(X, step))
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+        return self._sample is not None
+
+    def sample_counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of the hosted agents, ``(hosted, 2)``; NaN if not known."""
+        if isinstance(self._hosted, CountedSamples):
+            return self._hosted.counts()
+        return np.full((len(self.ids), 2), np.nan)
+
     def hessian(self) -> Array | None:
         """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
         return self._hosted.hessian() if isinstance(self._hosted, QuadraticHosted) else None
@@ -206,6 +222,8 @@ class HostedAgents:
                 blocks = self._private_round(blocks, slot)
             elif self.copies is not None:
                 blocks = self._quantised_round(blocks, slot, self.copies)
+            elif self.liars > 0:
+                blocks = self._clipped_round(blocks)
             else:
                 blocks = self._round(blocks)
         return tuple(b.reshape(shape) for b, shape in zip(blocks, shapes, strict=True))
@@ -214,6 +232,11 @@ class HostedAgents:
     def private(self) -> bool:
         """Whether agents learn sums over their neighbours and averages only."""
         return self.agreed is not None
+
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie."""
+        return self.liars > 0
 
     def spanning_tree(self) -> Array:
         """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
@@ -284,6 +307,16 @@ class HostedAgents:
         widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
         self._count(sum(widths))
         return (mixed if len(mixed) == len(widths) else _cut(mixed[0], widths))[: len(blocks)]
+
+    def _clipped_round(self, blocks: Sequence[Array]) -> list[Array]:
+        """The same, but nobody pulls an agent further than all but the farthest neighbours do."""
+        self._adopt(self.network.at(self.traffic.rounds))
+        received = self._swap(blocks)
+        widths = [b.shape[1] for b in blocks] + [1] * (self.flood is not None)
+        self._count(sum(widths))
+        if len(received) < len(widths):
+            received = np.split(received[0], np.cumsum(widths)[:-1], axis=1)
+        return clipped_round(blocks, received[: len(blocks)], self.neighbours, self.liars)
 
     def _private_round(self, blocks: Sequence[Array], slot: Slot) -> list[Array]:
         """The same by exact sums: own number by its weight, plus what the neighbours' numbers add up to."""
@@ -368,6 +401,7 @@ class SilentAgents:
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
+        self.sampled, self.clipped = agents.sampled, agents.clipped
         self.private, self.bits, self.count = agents.private, bits, agents.network.agents
         self.largest = self.groups = self.bytes = 0
 

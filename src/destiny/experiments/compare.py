@@ -39,6 +39,7 @@ COSTS: dict[str, Column] = {
     "bytes": lambda r: r.bytes,
     "gradi-\nents": lambda r: r.gradients,
     "mini-\nbatches": lambda r: r.minibatches,
+    "passes": lambda r: r.passes,
     "mes-\nsages": lambda r: r.messages if isinstance(r, SimulatedResult) else 0,
     "sec-\nonds": lambda r: r.seconds,
 }
@@ -50,7 +51,7 @@ MEASURES: dict[str, Column] = {
 }
 COUNT = "{:.0f}"
 SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "bytes": "{:.1e}", "sec-\nonds": "{:.2f}"}
-SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT, "mes-\nsages": COUNT}
+SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT, "passes": "{:.1f}", "mes-\nsages": COUNT}
 SHORT = 13  # letters of a label that fit on one line of 80 columns beside all numbers
 NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
@@ -83,7 +84,7 @@ class Comparison:
     def plot(
         self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
     ) -> Any:
-        """Draw the three measures of every method over rounds, ``"scalars"``, ``"bytes"`` or ``"seconds"``.
+        """Draw the three measures of every method over rounds, "scalars", "bytes", "passes" or "seconds".
 
         Returns the axes. They are ``axes``, three matplotlib Axes, or those of a new figure; with a ``path``
         it is written there, without one notebooks show it.
@@ -181,6 +182,7 @@ def costs(results: Mapping[str, Result]) -> dict[str, Column]:
     alone = not any(r.rounds for r in results.values())
     shown = {
         "mini-\nbatches": any(r.minibatches for r in results.values()),
+        "passes": any(r.minibatches for r in results.values()),
         "mes-\nsages": any(isinstance(r, SimulatedResult) for r in results.values()),
     }
     left_out = {*(SENT if alone else ()), *(name for name, needed in shown.items() if not needed)}

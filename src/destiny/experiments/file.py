@@ -19,7 +19,7 @@ from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments import result_folder
 from destiny.experiments.schema import build, check, fits
-from destiny.problems import L1, L21, OLSR, PCA, SDL, Centred, Privacy, olsr, pca, regularised, sdl
+from destiny.problems import L1, L21, OLSR, PCA, SDL, Centred, Privacy, batched, olsr, pca, regularised, sdl
 from destiny.problems.cached import CachedProblem
 from destiny.problems.data import files as data
 from destiny.problems.data.partition import split_columns
@@ -53,6 +53,7 @@ PROBLEM = {
     "standardise": bool,
     "regulariser": dict,
     "privacy": dict,
+    "batch": int,
     "header": bool,
     "sep": str,
     "decimal": Literal[".", ","],
@@ -71,6 +72,7 @@ DEFAULTS: dict[str, Any] = {
     "standardise": False,
     "regulariser": None,
     "privacy": None,
+    "batch": None,
 }
 """What it means to leave a key of [problem] out; `complete_problem` writes it out."""
 LAYOUT = ("header", "sep", "decimal")  # of all .csv files; columns and index are of data or of targets alone
@@ -90,7 +92,7 @@ STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bo
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
-MESSAGES = {"private": bool, "bits": int}
+MESSAGES = {"private": bool, "bits": int, "clip": int}
 Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
@@ -240,13 +242,29 @@ def read_problem(
         raise SettingsError("[problem] standardise also subtracts the mean: leave center = false out")
     term = read_regulariser(table["regulariser"]) if "regulariser" in table else None
     privacy = read_privacy(table, folder)
+    check_batch(table)
     problem = _as_given(table, folder, read, home)
+    if isinstance(problem, PCA | OLSR | SDL) and "batch" in table:
+        return batched(problem, table["batch"])
     if isinstance(problem, PCA) and privacy is not None:
         problem = pca.private(problem, privacy)
     if isinstance(problem, PCA | OLSR) and (table.get("center") or table.get("standardise")):
         problem = Centred(problem, table.get("standardise", False))
         return problem if term is None else problem + term
     return problem if term is None else regularised(problem, term)
+
+
+def check_batch(table: dict[str, Any]) -> None:
+    """Refuse batch with what needs all samples at once."""
+    if "batch" not in table:
+        return
+    if table["batch"] < 1:
+        raise SettingsError(f"[problem] batch must be at least 1; found {table['batch']}")
+    for key in ("center", "standardise", "regulariser", "privacy"):
+        if table.get(key):
+            raise SettingsError(
+                f"[problem] batch does not go with {key}, which needs all samples: leave one of them out"
+            )
 
 
 def read_regulariser(table: dict[str, Any]) -> L1 | L21:
@@ -457,7 +475,7 @@ def read_algorithms(
         label = rest.pop("label", table.get("kind"))
         if label is None and not rest and chosen is not None:
             label = chosen()
-        algorithm = read_algorithm(table, where, KINDS | ASYNC_KINDS) if rest else None
+        algorithm = read_any_algorithm(table, where) if rest else None
         if not isinstance(label, str) or not LABEL.fullmatch(label) or label in result_folder.FILES:
             raise SettingsError(
                 f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
@@ -485,6 +503,16 @@ def read_algorithm(table: dict[str, Any], where: str, kinds: Mapping[str, type[A
     if "step" in rest:
         rest["step"] = read_step(rest["step"], where)
     return build(kinds[kind], rest, where, names={"step": "step_size"})
+
+
+def is_asynchronous(kind: object) -> bool:
+    """Whether this is the kind of an asynchronous method."""
+    return isinstance(kind, str) and kind in ASYNC_KINDS
+
+
+def read_any_algorithm(table: dict[str, Any], where: str) -> Any:
+    """One algorithm of a file, synchronous or asynchronous."""
+    return read_algorithm(table, where, KINDS | ASYNC_KINDS)
 
 
 def read_step(table: Any, where: str) -> Any:

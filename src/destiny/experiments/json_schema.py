@@ -58,6 +58,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "precision": "of sdl: float32 is faster",
         "center": "subtract the mean of everybody's samples, found by averaging",
         "standardise": "also divide each column by its standard deviation",
+        "batch": "samples in a mini-batch, for methods that take them",
         "regulariser": "a term that makes answers sparse",
         "privacy": "noise that hides single samples of pca",
         "header": "whether .csv files begin with names of columns",
@@ -98,6 +99,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "messages": {
         "private": "neighbours learn sums, not what one agent sends",
         "bits": "of a number in a message: 8, 16 or 64",
+        "clip": "neighbours of an agent that may lie; the answer is then approximate",
     },
 }
 """What each key means, in a few words: editors show it, and `destiny new` writes it into files."""
@@ -199,8 +201,7 @@ def algorithm_tables(label: bool = True) -> list[dict[str, Any]]:
     about = MEANINGS["algorithm"]
     named = {"label": {"type": "string", "description": about["label"]}} if label else {}
     tables = []
-    kinds = KINDS | ASYNC_KINDS if label else KINDS  # agents have no simulated time
-    for kind, method in kinds.items():
+    for kind, method in (KINDS | ASYNC_KINDS).items():
         content = settings(method, {"step_size": "step"})
         properties = content["properties"]
         if "step" in properties:

@@ -22,7 +22,10 @@ from destiny.run.prepared_run import Run
 
 EVERY = 1.0  # seconds; runs that take less leave no trace
 POINTS = 400  # of a curve
-COLUMNS = ("step", "round", "scalars", "bytes", "seconds", "stationarity", "consensus", "feasibility")
+COLUMNS = (
+    *("step", "round", "scalars", "bytes", "passes", "seconds"),
+    *("stationarity", "consensus", "feasibility"),
+)
 logger = logging.getLogger(__name__)
 
 

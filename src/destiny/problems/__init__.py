@@ -1,6 +1,7 @@
 """What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
 from destiny.problems import custom, data, masked_pca, olsr, pca, sdl
+from destiny.problems.batched_problem import Batched, batched
 from destiny.problems.centred_problem import Centred, centred
 from destiny.problems.custom import Separable, check_gradient, total
 from destiny.problems.generalised import Generalised
@@ -18,11 +19,13 @@ __all__ = [
     "OLSR",
     "PCA",
     "SDL",
+    "Batched",
     "Centred",
     "Generalised",
     "MaskedPCA",
     "Privacy",
     "Separable",
+    "batched",
     "centred",
     "check_gradient",
     "check_prox",

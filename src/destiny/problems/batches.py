@@ -68,6 +68,10 @@ class BatchLoop(PerAgentLoop):
         """Gradients of the mini-batches of a step, ``(agents, n, p)``."""
         return self._each("gradient", self._shape, X, lambda objective, Xi: objective.sample(Xi, step))
 
+    def counts(self) -> Array:
+        """Samples in a mini-batch, and in all, of each agent, ``(agents, 2)``."""
+        return np.array([[min(o.batch, o.samples), o.samples] for _, o in self._objectives], np.float64)
+
 
 def is_sum(objective: BoundObjective, agent: int, samples: int, X: Array) -> bool:
     """Whether an objective is the sum over its samples rather than the mean; raise `ProblemError` if neither.

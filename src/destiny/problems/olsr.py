@@ -17,6 +17,7 @@ from destiny.problems.data.centred_rows import CentredRows
 from destiny.problems.data.partition import Columns, Matrices, Partition, Shift, Source, split_columns
 from destiny.problems.data.tables import Silos
 from destiny.problems.quadratic import Pair, Quadratic
+from destiny.problems.sample_gradients import QuadraticSamples, SampleGradient
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
 from destiny.validation import check_seed, check_size
@@ -87,6 +88,11 @@ class OLSR(Summable):
     def host(self, ids: Sequence[int]) -> Quadratic:
         """The objectives of the agents ``ids``; reads the data of these agents only."""
         return Quadratic(self._load(check_ids(ids, self.agents)), self.shape, factor=1.0, scale=self.scale)
+
+    def sample_gradient(self, agent: int) -> SampleGradient:
+        """The samples of an agent, for mini-batches."""
+        ((data, targets),) = self._load([agent])
+        return QuadraticSamples.of(data, targets, 1.0, self.scale)
 
     @property
     def tables(self) -> tuple[Matrices, ...]:

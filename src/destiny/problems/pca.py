@@ -26,6 +26,7 @@ from destiny.problems.privacy import (
     require_privacy,
 )
 from destiny.problems.quadratic import Quadratic, moments
+from destiny.problems.sample_gradients import QuadraticSamples, SampleGradient
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
 from destiny.validation import check_seed, check_size
@@ -94,6 +95,10 @@ class PCA(Summable):
         shifted = copy.copy(self)
         (shifted._silos,) = (table.with_shifts(s) for table, s in zip(self.tables, shifts, strict=True))
         return shifted
+
+    def sample_gradient(self, agent: int) -> SampleGradient:
+        """The samples of an agent, for mini-batches."""
+        return QuadraticSamples.of(self._silos.load(agent), None, -0.5, self.scale)
 
     def second_moments(self, agent: int) -> Array:
         """A_i A_i^T, ``(n, n)``."""

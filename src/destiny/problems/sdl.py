@@ -13,6 +13,7 @@ from destiny.problems.checks import check_ids, check_p, check_scale
 from destiny.problems.data.partition import Matrices, Partition, Source, split_columns
 from destiny.problems.data.tables import Silos
 from destiny.problems.fourth_power import Stream, Streams
+from destiny.problems.sample_gradients import FourthPowerSamples, SampleGradient
 from destiny.problems.sums import Summable
 from destiny.protocols import Array
 from destiny.validation import check_seed, check_size
@@ -81,6 +82,10 @@ class SDL(Summable):
         """The objectives of the agents ``ids``; reads the data of these agents only."""
         loaded = (self._silos.load(i) for i in check_ids(ids, self.agents))
         return Streams([Stream.of(data, self.scale, self.precision) for data in loaded], self.shape)
+
+    def sample_gradient(self, agent: int) -> SampleGradient:
+        """The samples of an agent, for mini-batches."""
+        return FourthPowerSamples(Stream.of(self._silos.load(agent), self.scale, self.precision))
 
     def describe(self) -> str:
         """A sentence on the problem and its data."""

@@ -14,6 +14,7 @@ from destiny.problems.own_problem import as_problem, is_problem
 from destiny.problems.regularisers import Regularised, is_regulariser, regularised
 from destiny.protocols import (
     Array,
+    CountedSamples,
     Hosted,
     Problem,
     ProblemBase,
@@ -105,7 +106,8 @@ class Total(Summable):
 
     def host(self, ids: Sequence[int]) -> HostedTotal:
         """The objectives of the agents ``ids``; loads their data in every part."""
-        return HostedTotal([problem.host(ids) for problem in self.problems], self.weights)
+        hosted = SampledTotal if self.batches else HostedTotal
+        return hosted([problem.host(ids) for problem in self.problems], self.weights)
 
     def describe(self) -> str:
         """A sentence on the problem and its data."""
@@ -141,19 +143,33 @@ class HostedTotal:
             total = weight * A if total is None else total + weight * A
         return total
 
-    def sample(self, X: Array, step: int) -> Array:
-        """Gradients of the mini-batches of a step, ``(agents, n, p)``; full ones of other parts."""
-        return self._add(sample(X, step) for sample in self._samples)
-
-    @cached_property
-    def _samples(self) -> list[Callable[[Array, int], Array]]:
-        return [part.sample if isinstance(part, Sampled) else _whole(part) for part in self.parts]
-
     def _add(self, terms: Iterable[Array]) -> Array:
         total: Array = sum(
             (weight * term for weight, term in zip(self.weights, terms, strict=True)), np.zeros(())
         )
         return total
+
+
+@dataclass(frozen=True)
+class SampledTotal(HostedTotal):
+    """The same where a part has mini-batches."""
+
+    def sample(self, X: Array, step: int) -> Array:
+        """Gradients of the mini-batches of a step, ``(agents, n, p)``; full ones of other parts."""
+        return self._add(sample(X, step) for sample in self._samples)
+
+    def counts(self) -> Array:
+        """Samples in a mini-batch, and in all, over the parts that have mini-batches, ``(agents, 2)``.
+
+        NaN if one of these parts does not count them.
+        """
+        parts = [part for part in self.parts if isinstance(part, Sampled)]
+        known = [part.counts() if isinstance(part, CountedSamples) else np.array(np.nan) for part in parts]
+        return np.asarray(sum(known))
+
+    @cached_property
+    def _samples(self) -> list[Callable[[Array, int], Array]]:
+        return [part.sample if isinstance(part, Sampled) else _whole(part) for part in self.parts]
 
 
 def _whole(part: Hosted) -> Callable[[Array, int], Array]:

@@ -15,6 +15,7 @@ from destiny.run.stopping import flooding_time
 
 ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
 MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
+CLIPPED = 5  # times that everybody hears of everybody: liars could make others mix for ever
 LEFT = 1e-16  # what `agree` leaves of the agents' differences where the spectrum is known: less than rounding
 
 
@@ -22,10 +23,14 @@ def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tupl
     """Mix until the largest change seen by any agent is rounding; all agents end after the same round.
 
     False comes with averages that still changed after `MOST` rounds. Private averages are exact
-    (`destiny.engines.totals`).
+    (`destiny.engines.totals`). Clipped messages are mixed for some rounds, to averages that are rough.
     """
     if agents.private:
         return agents.exact_mean(*arrays), True
+    if agents.clipped:
+        return agents.mix(
+            *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
+        ), True
     return _settle(agents, network, arrays, _relative_change)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.algorithms import CDADT, DestinyKrylov, DestinyMomentum, DestinyNewton, DestinyProx
+from destiny.algorithms import (
+    CDADT,
+    DGD,
+    VRSGT,
+    DestinyKrylov,
+    DestinyMomentum,
+    DestinyNewton,
+    DestinyProx,
+)
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
@@ -68,6 +76,12 @@ def choose(
         return Choice(CDADT(), "the constraint is X^T M X = I")
     if problem.regulariser is not None:
         return Choice(DestinyProx(), "the objective has a regulariser")
+    if messages.clip and not problem.batches:
+        return Choice(
+            DGD(direction="landing"), "messages are clipped, and trackers would keep what liars add"
+        )
+    if problem.batches:
+        return Choice(VRSGT(), "the problem draws mini-batches")
     why = obstacle(problem, network, tolerance, messages, disclose=disclose)
     averaging: list[tuple[AlgorithmBase, Cost]] = []
     if why is None:

@@ -74,7 +74,7 @@ def _batches(about: About, rule: object, problem: ProblemBase) -> None:
             f"{about.title} needs full gradients; this problem draws mini-batches of {drawn[0][0]}: choose "
             f"a stochastic method ({names}), or leave batch out"
         )
-    if not isinstance(rule, STEADY):
+    if not about.variance_reduced and not isinstance(rule, STEADY):
         names = " or ".join(steady.__name__ for steady in STEADY)
         raise MismatchError(
             f"{about.title} with mini-batches needs a step size that does not look at gradients; found "

@@ -97,12 +97,14 @@ def make_result(
         interrupted=signal,
         private=messages.private,
         bits=messages.bits,
+        clip=messages.clip,
         measuring=observed.seconds,
         state=team.own(moment.parts),
         mean=None if report is None else report.mean,
         scale=None if report is None else report.scale,
         target_mean=None if report is None else report.target_mean,
         **moment.traffic.evaluations(),
+        passes=observed.passes(moment),
     )
 
 

@@ -14,7 +14,7 @@ from destiny.protocols import Array
 
 COLUMNS = (
     *("step", "round", "scalars", "seconds", "objective", "stationarity", "consensus", "feasibility"),
-    *("gradients", "minibatches", "values", "bytes"),
+    *("gradients", "minibatches", "values", "bytes", "passes"),
 )
 UNCOUNTED = 8  # columns of a run that did not count gradients yet
 WHOLE = ("step", "round", "scalars", "gradients", "minibatches", "values", "bytes")  # no decimal point

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from destiny._version import __version__
 from destiny.engines import Local
 from destiny.engines.hosted import Engine, HostedAgents, SilentAgents, Team, Traffic
@@ -22,7 +24,7 @@ from destiny.protocols import (
     Topology,
     TopologyBase,
 )
-from destiny.run import constraint, message_memory
+from destiny.run import clipped, constraint, message_memory
 from destiny.run.centring import centre, without_shifts
 from destiny.run.choice import choose
 from destiny.run.inputs import check_inputs, prepared_algorithm
@@ -64,7 +66,7 @@ def iterate(
         A checkpoint to continue from.
     messages : Messages
         How messages travel: `Messages(private=True)` lets neighbours learn sums only, `Messages(bits=8)`
-        makes messages small.
+        makes messages small, `Messages(clip=1)` protects from a neighbour that lies.
     """
     ours, topology, X = check_inputs(problem, network, start, seed, messages)
     if algorithm is None:
@@ -94,7 +96,10 @@ def moments(
         common = _facts(problem, network, algorithm, resume) | {"messages": str(messages)}
         X = team.require_same({**common, **facts}, X)
         message_memory.require_messages(messages, algorithm, network)
+        clipped.require_clip(messages, algorithm, problem)
+        clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
         message_memory.begin_sums(team, network, messages, resume)
+        clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)
         mass = constraint.find_mass(problem, team)

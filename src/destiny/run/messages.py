@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from destiny.engines.quantisation import FULL, TYPES
 from destiny.errors import SettingsError
+from destiny.validation import is_whole
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,16 @@ class Messages:
         before: as good as whole numbers of 64 bits once a run converges, in an eighth or a quarter of the
         bytes. Only on networks that stay, and not together with ``private``. docs/howto/small-messages.md
         has what that does to rounds and bytes.
+    clip : int
+        Neighbours of an agent that may lie. An agent then lets no neighbour pull it further than all but so
+        many of the farthest do. The answer is approximate, and a run never claims to have converged; agents
+        need twice as many neighbours and one more. Neither with ``private`` nor with few ``bits``.
+        docs/liars.md has what that protects, and what it costs.
     """
 
     private: bool = False
     bits: int = FULL
+    clip: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.private, bool):
@@ -40,6 +47,19 @@ class Messages:
                 "leave bits out, or private"
             )
 
+        if not is_whole(self.clip) or self.clip < 0:
+            raise SettingsError(f"clip must be a whole number >= 0; found {self.clip!r}")
+        if self.clip and self.private:
+            raise SettingsError(
+                f"clip = {self.clip} compares neighbours' messages, which private sums hide: leave one of "
+                "them out"
+            )
+        if self.clip and self.few_bits:
+            raise SettingsError(
+                f"clip = {self.clip} needs numbers of {FULL} bits, as clipped differences do not add up; "
+                f"found {self.bits} bits: leave one of them out"
+            )
+
     @property
     def few_bits(self) -> bool:
         """Whether numbers are rounded."""
@@ -48,6 +68,8 @@ class Messages:
     def __str__(self) -> str:
         if self.few_bits:
             return f"messages of {self.bits} bits"
+        if self.clip:
+            return f"messages clipped for {self.clip} liar{'s' * (self.clip > 1)} among an agent's neighbours"
         return "private sums" if self.private else "plain messages"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 
 import numpy as np
@@ -29,6 +30,8 @@ class GlobalMeasures:
     ----------
     X : ndarray (d, n, p)
         The start.
+    tracks : bool
+        Whether mean(D) = mean(H) holds; not where messages are clipped.
     measures : Measures or None
         The newest.
     seconds : float
@@ -36,18 +39,24 @@ class GlobalMeasures:
     """
 
     def __init__(
-        self, algorithm: AlgorithmBase, X: Array, every: int, regulariser: Regulariser | None = None
+        self,
+        algorithm: AlgorithmBase,
+        X: Array,
+        every: int,
+        regulariser: Regulariser | None = None,
+        tracks: bool = True,
     ) -> None:
         if not is_whole(every) or every < 0:
             raise SettingsError(f"every must be a whole number >= 0; found {every!r}")
         self.algorithm, self.X, self.every = algorithm, X, every
-        self.regulariser = regulariser
+        self.regulariser, self.tracks = regulariser, tracks
         self.composite: metrics.Composite | None = None
         self.history = History()
         self.values: Array = np.empty(0)
         self.measures: metrics.Measures | None = None
         self.notes: list[str] = []
         self.seconds = 0.0
+        self.share = 1.0
 
     def begin(self, moment: Moment, saved: Saved | None) -> None:
         """Evaluate the start; raise CheckpointError if ``saved`` is damaged or of other data."""
@@ -57,6 +66,7 @@ class GlobalMeasures:
             mean = moment.mass.polar(mean)
             self.notes += [note for note in [moment.mass.note] if note is not None]
         self.values = team.values(mean)
+        self.share = minibatch_share(team)
         if self.regulariser is None:
             self.reference = metrics.reference(team, mean, moment.mass)
         else:
@@ -70,7 +80,7 @@ class GlobalMeasures:
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
         pairs = [pair for part in moment.parts if (pair := self.algorithm.tracked(part)) is not None]
-        if pairs:
+        if pairs and self.tracks:
             D, H = zip(*pairs, strict=True)
             gap = float(norm(team.mean(D) - team.mean(H)))
             size = float(team.gather([norm(h) for h in H]).mean())
@@ -95,12 +105,21 @@ class GlobalMeasures:
             **self.measures.as_dict(),
             **moment.traffic.evaluations(),
             bytes=moment.traffic.bytes,
+            passes=self.passes(moment),
         )
         self.seconds += time.perf_counter() - clock
         logger.debug("step %d, round %d: %s", moment.step, moment.round, self.measures)
         return self.measures
 
     last = measure
+
+    def passes(self, moment: Moment) -> float:
+        """Passes over the data so far: samples whose gradients were evaluated, by all samples of all agents.
+
+        NaN for mini-batches of unknown size.
+        """
+        sampled = moment.traffic.minibatches
+        return moment.traffic.gradients + (self.share * sampled if sampled else 0.0)
 
     def cached(self, moment: Moment) -> metrics.Measures | None:
         """The measures of this step if they were taken before."""
@@ -113,3 +132,9 @@ class GlobalMeasures:
     def gather(self, team: Team, part: Array) -> Array:
         """An array of all agents."""
         return team.gather([part])
+
+
+def minibatch_share(team: Team) -> float:
+    """The share of all samples of all agents in the mini-batches of a step; NaN if it is not known."""
+    drawn, samples = team.gather(team.each(lambda _, agents: agents.sample_counts(), team.hosts)).sum(axis=0)
+    return float(drawn / samples) if samples > 0 else math.nan

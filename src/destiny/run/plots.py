@@ -18,7 +18,12 @@ PANELS = {
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
 DECADES = 1e3  # beyond, ticks between powers of ten tell nothing, and drawing them takes half of the time
-NAMES = {"round": "rounds of communication", "scalars": "numbers sent", "bytes": "bytes sent"}
+NAMES = {
+    "round": "rounds of communication",
+    "scalars": "numbers sent",
+    "bytes": "bytes sent",
+    "passes": "passes over the data",
+}
 
 
 def pyplot() -> Any:
@@ -56,7 +61,7 @@ def convergence(
         Picture file to write; its suffix chooses the format.
     title : str
         Of a new figure.
-    x : {"round", "scalars", "bytes", "seconds"}
+    x : {"round", "scalars", "bytes", "passes", "seconds"}
     axes : sequence of three matplotlib Axes, optional
         Where to draw; by default in a new figure, which notebooks show if no ``path`` is given.
 

@@ -17,7 +17,7 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
-from destiny.run import constraint, message_memory, privacy, square
+from destiny.run import clipped, constraint, message_memory, privacy, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import planned_rounds
 from destiny.run.checkpointing import CheckpointFolder
@@ -52,6 +52,8 @@ def prepare(
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
     message_memory.require_messages(o.messages, method, topology)
+    clipped.require_clip(o.messages, method, ours)
+    clipped.require_neighbours(o.messages, topology, range(topology.agents))
     private = o.messages.private
     preparations = {
         "find the mean": planned_rounds(ours, topology, private),
@@ -73,7 +75,7 @@ def prepare(
     title = o.label or method.kind
 
     def make_run(X: Array, folder: Path | None, label: str, mirror: Run | None = None) -> Run:
-        observed = GlobalMeasures(method, X, o.every, ours.regulariser)
+        observed = GlobalMeasures(method, X, o.every, ours.regulariser, tracks=not o.messages.clip)
         store = CheckpointFolder(folder, o.checkpoint_every, {} if folder is None else identity())
         tolerance: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
         rules = [*tolerance, Diverged(), *o.rules, *limits]

@@ -115,6 +115,9 @@ class Result(RunOutcome):
         measuring; of a square X that was tried with both signs of det X, of both runs together.
     gradients, minibatches, values : int
         What each agent evaluated of its own f_i: full gradients, gradients of mini-batches, values.
+    passes : float
+        Passes over the data: samples whose gradients were evaluated, by all samples of all agents. As many as
+        gradients where there are no mini-batches; NaN where the size of mini-batches is not known.
     measuring : float
         Seconds spent on measuring, since the run was last resumed.
     notes : list of str
@@ -127,6 +130,8 @@ class Result(RunOutcome):
         Whether agents learnt sums over their neighbours only (`destiny.Messages`).
     bits : int
         Of a number in a message: 64, or 8 or 16 where messages are small.
+    clip : int
+        Neighbours of an agent that may have lied; with one or more the answer is approximate.
     interrupted : str or None
         Name of the signal that ended the run, if one did and the caller's handler returned.
     regulariser : str or None
@@ -146,8 +151,10 @@ class Result(RunOutcome):
     gradients: int = 0
     minibatches: int = 0
     values: int = 0
+    passes: float = 0.0
     private: bool = False
     bits: int = FULL
+    clip: int = 0
     regulariser: str | None = None
 
     @property
@@ -172,7 +179,7 @@ class Result(RunOutcome):
     def heading(self) -> list[str]:
         """The method and the sizes of the problem."""
         n, p = self.X.shape
-        sent = Messages(self.private, self.bits)
+        sent = Messages(self.private, self.bits, self.clip)
         how = "" if sent == PLAIN else f", {sent}"
         return [f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n} x {p}{how}"]
 
@@ -185,7 +192,9 @@ class Result(RunOutcome):
     def computed(self) -> str:
         """What each agent evaluated, for people."""
         text = f"{self.gradients} gradients"
-        return f"{text}, {self.minibatches} of mini-batches" if self.minibatches else text
+        if not self.minibatches:
+            return text
+        return f"{text}, {self.minibatches} of mini-batches, {self.passes:.1f} passes over the data"
 
     def summary(self) -> dict[str, Any]:
         """The facts, ready for a JSON file; a number that is not finite is None there."""
@@ -201,6 +210,7 @@ class Result(RunOutcome):
             "gradients": self.gradients,
             "minibatches": self.minibatches,
             "values": self.values,
+            "passes": self.passes if self.passes == self.passes else None,
             "seconds": self.seconds,
             **(
                 {}
@@ -212,12 +222,13 @@ class Result(RunOutcome):
             **({} if self.choice is None else {"choice": self.choice}),
             **({"private": True} if self.private else {}),
             **({} if self.bits == FULL else {"bits": self.bits}),
+            **({} if self.clip == 0 else {"clip": self.clip}),
         }
 
     def plot(
         self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
     ) -> Any:
-        """Draw the three measures over rounds, ``"scalars"``, ``"bytes"`` or ``"seconds"``; return the axes.
+        """Draw the three measures over rounds, "scalars", "bytes", "passes" or "seconds"; return the axes.
 
         They are drawn into ``axes``, three matplotlib Axes, or a new figure; with a ``path`` it is written
         there, without one notebooks show it.

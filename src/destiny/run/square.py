@@ -22,6 +22,7 @@ COSTS = (
     "gradients",
     "minibatches",
     "values",
+    "passes",
     "seconds",
     "measuring",
 )  # added up

@@ -184,7 +184,7 @@ def average_and_estimate_lambda(
     late = np.sum(energy[-window:], axis=0)
     energies = np.stack([early, late], axis=1)
     *arrays, energies = agents.mix(*arrays, energies, rounds=window, again=True)  # type: ignore[assignment]
-    early, late = energies[:, 0], energies[:, 1]
+    early, late = np.maximum(energies, 0.0).T  # a neighbour that lies can make them negative
     # A network that averages at once leaves rounding errors only: 1e-20 of the probes' energy.
     alive = early > 1e-20 * PROBES
     ratio = np.divide(late, early, out=np.zeros_like(late), where=alive)

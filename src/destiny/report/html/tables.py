@@ -51,7 +51,11 @@ def method_row(run: MethodResults) -> list[object]:
 def gradients(entry: dict[str, Any]) -> str:
     """Return the gradients each agent evaluated, mini-batches apart; older versions did not write them."""
     full, batches = wording.whole(entry.get("gradients")), entry.get("minibatches")
-    return f"{full} + {wording.whole(batches)} of mini-batches" if batches else full
+    if not batches:
+        return full
+    passes = entry.get("passes")
+    text = f"{full} + {wording.whole(batches)} of mini-batches"
+    return text if passes is None else f"{text}: {passes:.1f} passes"
 
 
 def why(entry: dict[str, Any]) -> str:

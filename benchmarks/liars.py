@@ -1,0 +1,159 @@
+"""Errors of honest agents whose neighbours lie: ``python -m benchmarks.liars``.
+
+Writes docs/liars.csv after every run and the table in docs/liars.md at the end. What the file has already is
+not run again: delete it to start anew. About ten minutes on one core; ``--seeds 0 1`` are those on which
+the default method for clipped messages was chosen.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import Progress
+
+import destiny
+from benchmarks.rows import read, write
+from destiny import networks
+from destiny.algorithms import DGD, DestinyMomentum
+from destiny.engines import Liars, Local
+from destiny.engines.liars import ATTACKS
+from destiny.geometry import stiefel
+
+DOCS = Path(__file__).parents[1] / "docs"
+FILE, PAGE = DOCS / "liars.csv", DOCS / "liars.md"
+BEGIN, END = "<!-- begin liars -->", "<!-- end liars -->"
+COLUMNS = ("instance", "method", "clip", "attack", "seed", "error", "consensus", "rounds")
+SEEDS = (4, 5, 6)
+ROUNDS = 500  # errors with clipping do not change any more
+NOBODY = "nobody lies"
+METHODS: dict[str, Callable[[], Any]] = {
+    "dgd": lambda: DGD(direction="landing"),
+    "destiny-momentum": DestinyMomentum,
+}
+
+
+def pca(agents: int, different: bool) -> Callable[[int], Any]:
+    """PCA with 100 samples an agent; different agents see different features larger."""
+
+    def make(seed: int) -> Any:
+        A = np.random.default_rng(seed).standard_normal((30, 100 * agents)) * 0.85 ** np.arange(30)[:, None]
+        parts = np.split(A, agents, axis=1)
+        if different:
+            weights = [np.where((np.arange(30) + k) % 3 == 0, 1.5, 0.8) for k in range(agents)]
+            parts = [w[:, None] * part for w, part in zip(weights, parts, strict=True)]
+        return destiny.problems.PCA(parts, 3)
+
+    return make
+
+
+# name: (problem, probability of a link, liars)
+INSTANCES: dict[str, tuple[Callable[[int], Any], float, tuple[int, ...]]] = {
+    "one liar of 16": (pca(16, False), 0.5, (3,)),
+    "one liar of 16, agents differ": (pca(16, True), 0.5, (3,)),
+    "two liars of 20": (pca(20, False), 0.7, (3, 11)),
+}
+
+
+def connected_enough(agents: int, prob: float, least: int, seed: int) -> Any:
+    """The first Erdos-Renyi network from a seed on in which everybody has so many neighbours."""
+    for again in range(1000):
+        network = networks.erdos_renyi(agents, prob=prob, seed=seed + 1000 * again)
+        if np.bincount(network.edges.ravel(), minlength=agents).min() >= least:
+            return network
+    raise SystemExit(f"no network of {agents} agents with {least} neighbours each was found")
+
+
+def run(name: str, method: str, clip: bool, attack: str, seed: int) -> dict[str, str]:
+    make, prob, liars = INSTANCES[name]
+    problem = make(seed)
+    network = connected_enough(problem.agents, prob, 2 * len(liars) + 1, seed)
+    result = destiny.solve(
+        problem,
+        network,
+        METHODS[method](),
+        seed=seed,
+        rounds=ROUNDS,
+        every=50,
+        engine=Local(1) if attack == NOBODY else Liars(liars, attack, seed),
+        messages=destiny.Messages(clip=len(liars) if clip else 0),
+        progress=False,
+    )
+    honest = np.delete(result.agents, liars, axis=0)
+    error = consensus = np.inf
+    if np.isfinite(honest).all():
+        mean = honest.mean(axis=0)
+        known = destiny.problems.pca.solution(problem)
+        error = float(stiefel.subspace_distance(stiefel.polar(mean), known))
+        consensus = float(np.sqrt(np.mean(stiefel.norm(honest - mean) ** 2)))
+    values = (name, method, int(clip), attack, seed, f"{error:.1e}", f"{consensus:.1e}", result.rounds)
+    return dict(zip(COLUMNS, map(str, values), strict=True))
+
+
+def cell(rows: list[dict[str, str]]) -> str:
+    """Median and largest error over the seeds; how many runs diverged."""
+    errors = [float(row["error"]) for row in rows]
+    finite = [e for e in errors if np.isfinite(e)]
+    if not errors:
+        return ""
+    if not finite:
+        return "diverges"
+    lost = f", {len(errors) - len(finite)} of {len(errors)} diverge" if len(finite) < len(errors) else ""
+    return f"{statistics.median(finite):.1g} ({max(finite):.1g}){lost}"
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """One line per instance, method and kind of mixing."""
+    attacks = [NOBODY, *ATTACKS]
+    lines = [
+        "| instance | method | messages | " + " | ".join(attacks) + " |",
+        "|---" * (3 + len(attacks)) + "|",
+    ]
+    for name in INSTANCES:
+        for method in METHODS:
+            for clip, how in (("0", "plain"), ("1", f"clip = {len(INSTANCES[name][2])}")):
+                mine = [r for r in rows if (r["instance"], r["method"], r["clip"]) == (name, method, clip)]
+                cells = [cell([r for r in mine if r["attack"] == attack]) for attack in attacks]
+                lines.append(f"| {name} | `{method}` | {how} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def publish(text: str) -> None:
+    """Put the table into the page."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.liars", description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--out", type=Path, default=FILE)
+    options = parser.parse_args()
+    rows = read(options.out)
+    done = {(r["instance"], r["method"], r["clip"] == "1", r["attack"], int(r["seed"])) for r in rows}
+    jobs = [
+        (name, method, clip, attack, seed)
+        for seed in options.seeds
+        for name in INSTANCES
+        for method in METHODS
+        for clip in (False, True)
+        for attack in (NOBODY, *ATTACKS)
+    ]
+    todo = [job for job in jobs if job not in done]
+    with Progress() as progress:
+        bar = progress.add_task("liars", total=len(todo))
+        for job in todo:
+            progress.update(bar, description=", ".join(map(str, job)))
+            rows.append(run(*job))
+            write(options.out, COLUMNS, rows)
+            progress.advance(bar)
+    if options.out == FILE:
+        publish(table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
