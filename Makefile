@@ -1,4 +1,4 @@
-# make demo | make demo-agents | make test | make bench | make docs | make reproduce: each sets up .venv by itself.
+# make demo | make demo-agents | make demo-async | make test | make bench | make docs | make reproduce: each sets up .venv by itself.
 # make test-newest | make test-oldest: the tests with other versions of what DESTINY needs. make constraints: new ones.
 # make test-no-mpi: the tests that need neither MPI nor a browser. make coverage: what the tests reach. make dist: a release.
 # make benchopt: the benchmark for other people's methods, in .venv-benchopt.
@@ -13,7 +13,7 @@ TORCH := .venv/.torch
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-agents test test-newest test-oldest test-no-mpi test-install coverage constraints lint types bench docs \
+.PHONY: demo demo-agents demo-async test test-newest test-oldest test-no-mpi test-install coverage constraints lint types bench docs \
     benchopt reproduce dist clean
 
 $(READY): pyproject.toml constraints.txt
@@ -46,6 +46,9 @@ demo: $(READY)
 
 demo-agents: $(READY)
 	$(BIN)/python examples/demo_agents.py
+
+demo-async: $(READY)
+	$(BIN)/python examples/demo_async.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

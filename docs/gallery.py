@@ -27,7 +27,7 @@ INTRO = """<!-- Written by docs/gallery.py, which runs the examples. Do not edit
 
 # Examples
 
-Scripts that run as they are, offline, in seconds; the two demonstrations take a minute or so. They are in the folder
+Scripts that run as they are, offline, in seconds; the demonstrations take a minute or so. They are in the folder
 `examples` of the repository. Most end in asserts that compare the answer with one computed in another way.
 """
 
@@ -65,11 +65,25 @@ def accuracies(path: Path) -> None:
 def organisations(path: Path) -> None:
     """Who talks to whom in examples/demo_agents.py, and who is killed."""
     demo = importlib.import_module("examples.demo_agents")
+    draw_network(path, demo.NAMES, demo.EDGES, {demo.NAMES[demo.VICTIM]: "killed and\nstarted again"})
+
+
+def organisations_in_trouble(path: Path) -> None:
+    """Who talks to whom in examples/demo_async.py, who is slow and who is killed."""
+    demo = importlib.import_module("examples.demo_async")
+    troubles = {demo.SLOW: "20 times\nslower", demo.VICTIM: "killed again\nand again"}
+    draw_network(path, demo.NAMES, demo.EDGES, troubles)
+
+
+def draw_network(
+    path: Path, names: tuple[str, ...], edges: list[list[int]], troubles: dict[str, str]
+) -> None:
+    """Agents and their links, with a word about those in trouble."""
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
-    graph: nx.Graph[int] = nx.Graph(demo.EDGES)
-    colours = [plots.COLOURS[1 if k == demo.VICTIM else 0] for k in graph]
-    labels = {k: demo.NAMES[k] + (", killed and\nstarted again" if k == demo.VICTIM else "") for k in graph}
+    graph: nx.Graph[int] = nx.Graph([(i, j) for i, j in edges])
+    colours = [plots.COLOURS[1 if names[k] in troubles else 0] for k in graph]
+    labels = {k: ", ".join(filter(None, (names[k], troubles.get(names[k], "")))) for k in graph}
     place = nx.circular_layout(graph)
     style: dict[str, Any] = {"edge_color": "0.6", "node_size": 2600, "font_size": 8, "font_color": "white"}
     nx.draw(graph, place, axis, labels=labels, node_color=colours, **style)
@@ -83,7 +97,11 @@ def run(example: Path) -> Callable[[Path], object]:
     return lambda path: subprocess.run([*command, str(path)], check=True, stdout=subprocess.DEVNULL)
 
 
-DRAWN_HERE = {"classes": accuracies, "demo_agents": organisations}
+DRAWN_HERE = {
+    "classes": accuracies,
+    "demo_agents": organisations,
+    "demo_async": organisations_in_trouble,
+}
 MADE_ELSEWHERE = {"demo": "images/convergence.png"}
 
 

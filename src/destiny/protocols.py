@@ -489,6 +489,9 @@ class LocalAgent(Protocol):
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""
 
 
+LIFE = 2**32  # stamp of a message = LIFE life + count: exact in float64 up to 2^21 lives
+
+
 class Message(Protocol):
     """What an agent sends after a wake, the same to every neighbour: a frozen dataclass of float64 arrays.
 
@@ -530,6 +533,9 @@ class AsyncAlgorithm(Protocol[State]):
         ``life`` counts the starts of this agent: it must be larger than ever before.
         """
 
+    def answer(self, state: State, inbox: Sequence[Any], agent: LocalAgent) -> tuple[State, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
 
 class AsyncAlgorithmBase(ABC):
     """An asynchronous algorithm (`AsyncAlgorithm`) with everything else it may be asked for."""
@@ -546,9 +552,21 @@ class AsyncAlgorithmBase(ABC):
     def restart(self, state: Any, life: int) -> Any:
         """The state of a checkpoint, of any age, to go on from; ``life`` is larger than ever before."""
 
+    def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
+        """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
+        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")
+
+    @abstractmethod
+    def answer(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
+        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
+
     @abstractmethod
     def residual(self, state: Any) -> float:
         """How far an agent is from done as far as it can tell; agents agree to stop by it."""
+
+    def flaw(self, message: Any) -> str | None:  # noqa: ARG002
+        """What no agent of this method sends, in words; None if the message may be right."""
+        return None
 
     @property
     def kind(self) -> str:

@@ -42,6 +42,7 @@ CASES = {
         RANDOM,
     ),
     "extra": (PROBLEM, 'kind = "extra"', LIMIT, RING),
+    "averages along a tree": (PROBLEM, 'kind = "destiny-krylov"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
 }
 
 

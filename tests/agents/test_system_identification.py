@@ -163,7 +163,8 @@ def test_where_all_hear_all_sums_tell_the_mean_alone():
         assert np.sum(s > 1e-9 * s[0]) == rank * len(TRIANGLE[0])
 
 
-def test_averaged_models_have_no_sums_to_solve(monkeypatch):
-    """They are the default where sums are private: totals alone."""
+@pytest.mark.parametrize("algorithm", [None, "destiny-newton", "destiny-krylov"])
+def test_methods_of_totals_have_no_sums_to_solve(monkeypatch, algorithm):
+    """One of them is the default where sums are private."""
     data = silos(NETWORK.agents, 0)
-    assert run_and_listen(monkeypatch, data, NETWORK, None) == []
+    assert run_and_listen(monkeypatch, data, NETWORK, algorithm) == []

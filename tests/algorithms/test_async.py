@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.algorithms.destiny_async import LIFE, DestinyAsync
+from destiny.algorithms.destiny_async import DestinyAsync
 from destiny.errors import ProblemError, SettingsError
-from destiny.protocols import TopologyBase
+from destiny.protocols import LIFE, TopologyBase
 from destiny.storage.checkpoint import Saved, flatten, unflatten
 from tests.helpers.async_agents import AsyncAgents, measures
 from tests.helpers.small_problems import KINDS, problem_of, silos_of, small_problem

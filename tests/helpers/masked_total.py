@@ -33,8 +33,8 @@ class MaskedTotal:
     ----------
     means : ndarray (agents, width)
         What every agent has in the end.
-    sent : list of list of ndarray
-        By agent, what it has told its neighbours in each round.
+    sent : list of list of list of ndarray
+        By agent, the blocks that it has told its neighbours in each round.
     """
 
     def __init__(self, monkeypatch, network, A):
@@ -42,9 +42,9 @@ class MaskedTotal:
         self.masks, self.sent = link_masks(network), [[] for _ in A]
         tell = HostedAgents.tell
 
-        def spy(agents, block):
-            self.sent[agents.ids[0]].append(block[0].copy())
-            return tell(agents, block)
+        def spy(agents, *blocks):
+            self.sent[agents.ids[0]].append([block[0].copy() for block in blocks])
+            return tell(agents, *blocks)
 
         with monkeypatch.context() as patch:
             patch.setattr(HostedAgents, "tell", spy)
@@ -63,8 +63,7 @@ class MaskedTotal:
 
     def words_of(self, agent):
         """What an agent sends first on the way up: its own numbers under masks."""
-        first = self.sent[agent][self.network.diameter].astype(np.uint64)
-        high, low = first[: self.width], first[self.width + 1 : 2 * self.width + 1]
+        high, low = np.split(self.sent[agent][self.network.diameter][0].astype(np.uint64), 2)
         return (high << np.uint64(32)) | low
 
     def strip(self, agent, coalition):

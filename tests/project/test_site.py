@@ -26,7 +26,7 @@ PUBLIC = [
 
 
 TEXTS = ("ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md")
-PROJECT = ("zensical.toml", "docs", "examples", "src", *TEXTS)
+PROJECT = ("zensical.toml", "benchopt_stiefel", "docs", "examples", "src", *TEXTS)
 
 
 def build(folder):

@@ -9,6 +9,7 @@ from destiny.engines.threads import LocalTeam
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import polar
 from destiny.run import stopping
+from destiny.run.agreement import DecentralisedStop
 from destiny.run.metrics import Measures
 from destiny.run.own_network import as_topology
 from tests.helpers.small_problems import KINDS, small_problem
@@ -115,6 +116,21 @@ def test_agents_stop_together_and_never_too_early(name, tolerance, monkeypatch):
             break
     step = int(result.reason.split("at step ")[1].split(",")[0])
     assert residuals[step].max() <= tolerance
+
+
+@pytest.mark.parametrize(("before", "stops"), [([0, 5, 1e-2], True), ([0, 5, 1e-1], False), ([0, 5], False)])
+def test_answers_to_another_tolerance_do_not_count_after_a_resume(before, stops):
+    """What floods is a bit, which means nothing without the tolerance that was asked for."""
+    problem, network = small_problem("pca"), destiny.networks.ring(6)
+    algorithm = destiny.DestinyMomentum()
+    moment = next(m for m in destiny.iterate(problem, network, algorithm) if m.round > before[1])
+    rule = DecentralisedStop(algorithm, network, 1e-2)
+    rule.asked = before
+    moment.team.set_flood(moment.team.split(np.zeros(6)))
+    assert (rule.check(moment, 1) is not None) == stops
+    if not stops:
+        assert rule.asked == [moment.step, moment.round + network.diameter, 1e-2]
+        assert (moment.team.flood == 1).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -13,22 +12,24 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from destiny.agents import outcome as answer
+from destiny.agents.asynchronous.agent import AsyncAgent
+from destiny.agents.asynchronous.agent import largest_message as largest_async_message
 from destiny.agents.checkpoints import AgentCheckpoints
 from destiny.agents.engine import AgentTeam, SingleAgentEngine
-from destiny.agents.event_log import EventLog
 from destiny.agents.observation import LocalMeasures, View
 from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
+from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
-from destiny.agents.transport.connections import Connections, Limits
+from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
-from destiny.agents.transport.tls import Credentials
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
 from destiny.errors import DestinyError, MissingExtraError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
+from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
 from destiny.run import centring, clipped
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
-MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
 MOST_GROUPS = 2 * NARROW + 2  # exponents in a message of centring or of the last averaging
 STARTS = 2  # times an agent's own start that neighbours may take to start
 
@@ -101,7 +101,8 @@ def run(
     """
     began = time.monotonic()
     with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
-        agent = Agent(settings, loud)
+        asynchronous = isinstance(settings.algorithm, AsyncAlgorithmBase)
+        agent: AgentProcess = AsyncAgent(settings, loud) if asynchronous else Agent(settings, loud)
         try:
             agent.connections.pending_signal = lambda: interrupt.name
             agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
@@ -116,44 +117,19 @@ def run(
             agent.close()
 
 
-class Agent:
+class Agent(AgentProcess):
+    """One agent of a run by rounds."""
+
     def __init__(self, settings: Settings, loud: bool) -> None:
-        self.settings = settings
+        assert isinstance(settings.algorithm, AlgorithmBase)
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
-        self.checkpoints = AgentCheckpoints(
-            settings.out / CHECKPOINTS, self.identity, settings.index, [n.name for n in settings.neighbours]
-        )
-        self.saved = self.checkpoints.saved
-        credentials = Credentials(settings.files, settings.authorities)
-        self.outcome = Outcome.read(settings.out, self.identity)
-        self.outbox, need = self.checkpoints.load_outbox(finished=self.outcome is not None)
+        names = [n.name for n in settings.neighbours]
+        folder = settings.out / CHECKPOINTS
+        super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
         rounds = 0 if self.saved is None else int(self.saved.facts["round"])
         self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
-        neighbours = copy.deepcopy(settings.neighbours)  # a file may be run again
-        for n in neighbours:
-            n.next_in = need
-            n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
-        settings.problem.host([settings.index])  # reads and checks the data before anybody is met
-        self.event_log = EventLog(settings.name, settings.out / "log.jsonl", loud)
-        self.event_log.report("messages", settings.name, settings.disclosure)
-        if settings.choice is not None:
-            self.event_log.report("method", settings.name, str(settings.choice))
-        self.connections = Connections(
-            settings.hello,
-            neighbours,
-            settings.listen,
-            credentials,
-            self.event_log,
-            settings.deadline,
-            Limits(
-                largest_message(settings)[1],
-                settings.agents,
-                settings.rounds + MORE_ROUNDS,
-                degree=1 if self.privacy is None else 2,
-            ),
-        )
+        self.connect(loud, largest_message(settings)[1], degree=1 if self.privacy is None else 2)
         self.connections.mark = self.checkpoints.mark
-        self.view = View(settings, self.connections, self.event_log)
         self.driver = Driver(
             self.algorithm,
             [Rounds(settings.rounds)],
@@ -163,11 +139,6 @@ class Agent:
             LocalMeasures(self.algorithm, self.view, self.checkpoints.notes),
             OutboxStore(settings, self.checkpoints, self.outbox, self.connections),
         )
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be equal for files to be this run's."""
-        return {"agent": self.settings.name, "run": self.settings.run, "settings": self.settings.common}
 
     @property
     def engine(self) -> SingleAgentEngine:
@@ -212,28 +183,16 @@ class Agent:
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))
         self.checkpoints.write_outbox(self.outbox, team.traffic.rounds)
-        outcome.write(s.out, self.identity)
+        outcome.write(s.out, identity(s))
         return self.serve_until_neighbours_done(outcome)
 
-    def serve_until_neighbours_done(self, outcome: Outcome) -> Outcome:
-        """Answer requests until all neighbours have their answers, as they may need messages again."""
-        self.view.phase = "done, waiting for neighbours"
-        connections = self.connections
-        if not connections.is_open:
-            self.engine.serve(self.settings.network)
-        connections.finish()
-        if not connections.wait(lambda: all(n.done for n in connections.neighbours), patient=True):
-            late = ", ".join(n.name for n in connections.neighbours if not n.done)
-            self.event_log.report("left", late, f"has its answer and left before {late} had one")
-            return outcome
-        closed = replace(outcome, closed=True)
-        closed.write(self.settings.out, self.identity)
-        return closed
+    def serve(self) -> None:
+        """Listen and call, to repeat what was sent."""
+        self.engine.serve(self.settings.network)
 
     def close(self) -> None:
         """Close connections and files."""
-        self.connections.close()
-        self.event_log.close()
+        super().close()
         if self.privacy is not None:
             self.privacy.close()
 
@@ -241,6 +200,8 @@ class Agent:
 def largest_message(settings: Settings) -> tuple[int, int]:
     """Numbers and bytes of the largest message of an agent, counted in a step that is sent to nobody."""
     s = settings
+    if isinstance(s.algorithm, AsyncAlgorithmBase):
+        return largest_async_message(s)
     n, p = s.problem.shape
     X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)

@@ -48,10 +48,14 @@ class AgentCheckpoints:
     ) -> None:
         self.folder, self.identity, self.index = folder, identity, index
         _create(folder)
-        self.saved, self.notes = _newest(folder)
+        self.saved, self.notes = self.newest()
         if self.saved is not None:
             self.saved = replace(self._checked(self.saved, neighbours), ids=np.array([index]))
         self.rounds = _rounds(folder, self.saved)  # of the checkpoints on disk, oldest first
+
+    def newest(self) -> tuple[checkpoints.Saved | None, list[str]]:
+        """The checkpoint to go on from, and a sentence about each file that is passed over."""
+        return _newest(self.folder)
 
     def _checked(self, saved: checkpoints.Saved, neighbours: Collection[str]) -> checkpoints.Saved:
         for name, mine in self.identity.items():

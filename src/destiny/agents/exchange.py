@@ -145,7 +145,7 @@ class Exchange:
     def check_header(self, peer: Neighbour, header: Header) -> None:
         """Raise Refusal unless a message is due from a neighbour, and has the right size."""
         if header.kind is not Kind.DATA:
-            raise Refusal(f"sent {header.kind.name}, which belongs to private sums: this run has none")
+            raise Refusal(f"sent {header.kind.name}, which does not belong to runs of this method")
         if header.round != (due := self.next_active_round(peer, peer.next_in)):
             raise Refusal(f"sent round {header.round} where round {due} was due")
         exact, largest = self.message_size(due), self.connections.limits.largest
@@ -163,6 +163,14 @@ class Exchange:
     def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:  # noqa: ARG002
         """Nothing is due of this kind."""
         raise Refusal(f"sent {header.kind.name}, which belongs to private sums: this run has none")
+
+    def on_state(self, peer: Neighbour, content: memoryview) -> None:  # noqa: ARG002
+        """Nothing is due of this kind."""
+        raise Refusal("sent STATE, which belongs to asynchronous runs")
+
+    def announce(self, peer: Neighbour) -> tuple[int, int]:
+        """The first round missing from a neighbour, and the mark of this agent."""
+        return peer.next_in, self.connections.mark
 
     def on_connected(self, peer: Neighbour) -> None:
         """Nothing to say before the first round."""

@@ -52,6 +52,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "diameter": "of the network: the longest shortest way between two agents",
         "spectrum": "least and largest eigenvalue of the weights other than 1",
     },
+    "run": json_schema.MEANINGS["run"]
+    | {"replay": "write down what an asynchronous run needs to be made again to the bit (destiny replay)"},
     "messages": {
         "private": "neighbours learn sums, not what this agent sends; the same at all agents",
         "participants": "who may take part, in the order of their index",
@@ -77,7 +79,7 @@ def schema() -> dict[str, Any]:
         "start": table(file.START, json_schema.MEANINGS["start"]),
         "algorithm": json_schema.any_of(json_schema.algorithm_tables(label=False)),
         "stop": table(settings.STOP, MEANINGS["stop"]),
-        "run": table(settings.RUN, json_schema.MEANINGS["run"]),
+        "run": table(settings.RUN, MEANINGS["run"]),
         "messages": table(settings.MESSAGES, MEANINGS["messages"]),
     }
     return json_schema.document("DESTINY agent", tables, MEANINGS[""], settings.REQUIRED[""])

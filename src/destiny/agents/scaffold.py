@@ -19,6 +19,7 @@ from destiny.experiments.schema import check
 from destiny.experiments.toml_text import to_toml
 from destiny.networks.kinds import KINDS
 from destiny.protocols import TopologyBase
+from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
 from destiny.run.messages import PLAIN, Messages
@@ -113,6 +114,9 @@ def write_agent_files(
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
+    kind = tables.get("algorithm", {}).get("kind")
+    if file.is_asynchronous(kind):
+        private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if fixed:
         shared["stop"]["diameter"] = built.diameter
@@ -191,6 +195,16 @@ def _messages(
     return {"private": True, "participants": names}
 
 
+def _private_of_async(table: dict[str, Any], private: bool | None, kind: str) -> bool:
+    """False, if somebody has said so: asynchronous methods cannot sum privately."""
+    if (table.get("private") if private is None else private) is not False:
+        raise SettingsError(
+            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
+            f"{NO_PRIVATE_SUMS}; give --plain, or choose a synchronous method"
+        )
+    return False
+
+
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
     path = Path(network)
     if is_experiment(network):
@@ -218,7 +232,7 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
 
 def _with_network_facts(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
     """The method's table with the numbers it takes from the whole network, such as lambda."""
-    method = file.read_algorithm(table, "[[algorithm]]")
+    method = file.read_any_algorithm(table, "[[algorithm]]")
     if method.about is not None:
         require_kind(method.about, problem["kind"], network.agents)
         term = file.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None

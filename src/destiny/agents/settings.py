@@ -23,7 +23,8 @@ from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.problems.own_problem import as_problem
-from destiny.protocols import AlgorithmBase, Array, ProblemBase, TopologyBase
+from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.asynchronous import NO_PRIVATE_SUMS, prepared_async
 from destiny.run.choice import Choice, choose
 from destiny.run.clipped import shortage
 from destiny.run.message_memory import unsteady
@@ -71,7 +72,7 @@ NEIGHBOUR = {
     "neighbours": list[int],
 }
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
-RUN = {"checkpoint": int, "every": int}
+RUN = {"checkpoint": int, "every": int, "replay": bool}
 MESSAGES = {**file.MESSAGES, "participants": list[str]}
 REQUIRED = {
     "": ("agent", "tls", "neighbour", "problem"),
@@ -111,13 +112,15 @@ class Settings:
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithm: AlgorithmBase
+    algorithm: AlgorithmBase | AsyncAlgorithmBase
     choice: Choice | None
     """How the algorithm was chosen, if the file has none."""
     rounds: int
     tolerance: float
     checkpoint: int
     every: int
+    replay: bool
+    """Whether an asynchronous agent writes down from which messages its steps were made."""
     messages: Messages
     participants: list[str]
     """Names of all agents in the order of their index, if the file has them."""
@@ -129,7 +132,8 @@ class Settings:
         """What takes the place of the file's may be of a class of the user's own."""
         object.__setattr__(self, "problem", as_problem(self.problem))
         object.__setattr__(self, "network", as_topology(self.network))
-        object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
+        if not isinstance(self.algorithm, AsyncAlgorithmBase):
+            object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
 
     @property
     def authorities(self) -> list[Path]:
@@ -182,7 +186,12 @@ def read(path: str | Path) -> Settings:
     X = file.load_start(folder / start["file"]) if "file" in start else None
     problem = read_problem(tables["problem"], me, folder)
     network = read_network(tables, me, neighbours, folder)
-    messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
+    method = tables.get("algorithm", {}).get("kind")
+    asynchronous = method is not None and file.is_asynchronous(method)
+    if asynchronous:
+        messages, disclosure = read_async_messages(tables.get("messages", {}), method)
+    else:
+        messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
@@ -193,7 +202,7 @@ def read(path: str | Path) -> Settings:
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which averaged models (destiny-newton) do not have (docs/privacy.md)"
+            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],
@@ -215,6 +224,7 @@ def read(path: str | Path) -> Settings:
         tolerance=tolerance,
         checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
         every=run.get("every", SolveOptions.every),
+        replay=read_replay(run, asynchronous),
         messages=messages,
         participants=read_participants(tables.get("messages", {}), me, neighbours),
         disclosure=disclosure,
@@ -401,13 +411,16 @@ def read_algorithm(
     network: TopologyBase,
     tolerance: float,
     messages: Messages,
-) -> tuple[AlgorithmBase, Choice | None]:
+) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
     Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
     """
     if table:
-        return file.read_algorithm(table, "[algorithm]"), None
+        algorithm = file.read_any_algorithm(table, "[algorithm]")
+        if isinstance(algorithm, AsyncAlgorithmBase):
+            return prepared_async(algorithm, problem, network, messages), None
+        return algorithm, None
     choice = choose(problem, network, tolerance, messages, disclose=messages.private)
     return choice.algorithm, choice
 
@@ -446,6 +459,31 @@ def read_messages(
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
         "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
+
+
+def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str]:
+    """[messages] of an asynchronous method: plain, which somebody must have written down."""
+    check(table, "[messages]", MESSAGES)
+    if table.get("private") is not False:
+        raise SettingsError(
+            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
+            f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
+            "each neighbour read all numbers this agent sends, or choose a synchronous method"
+        )
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
+    return plain, (
+        f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
+        "and, in the worst case, data; and how fast this agent computes"
+    )
+
+
+def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
+    """replay of [run]."""
+    if "replay" in run and not asynchronous:
+        raise SettingsError(
+            "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
+        )
+    return bool(run.get("replay", False))
 
 
 def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour]) -> list[str]:

@@ -41,7 +41,7 @@ def rows(view: View) -> list[tuple[str, ...]]:
         (
             n.name,
             state(n),
-            str(n.next_in - 1) if n.next_in else "-",
+            "-" if (last := last_round(n)) is None else str(last),
             f"{n.bytes_in / 1e6:.2f} MB",
             f"{n.bytes_out / 1e6:.2f} MB",
             f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB",
@@ -49,6 +49,11 @@ def rows(view: View) -> list[tuple[str, ...]]:
         )
         for n in view.connections.neighbours
     ]
+
+
+def last_round(n: Neighbour) -> int | None:
+    """The last round that has come from a neighbour, or the number of its messages if there are no rounds."""
+    return n.heard or (n.next_in - 1 if n.next_in else None)
 
 
 def state(n: Neighbour) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 from destiny.agents.exchange import Exchange
 from destiny.agents.observation import WAITING, View
-from destiny.agents.status import state
+from destiny.agents.status import last_round, state
 from destiny.experiments.result_folder import STATUS, replace
 
 EVERY = 1.0  # seconds
 LONG = 1.0  # seconds: every round waits a little, and nobody wants to know
+SILENT = 5.0  # seconds after which an asynchronous neighbour is worth a look
 POINTS = 400  # of the curve; then every second one is dropped
 
 
@@ -65,7 +66,7 @@ class StatusFile:
             "phase": view.phase,
             "waiting": round_number(view.connections.wait_seconds if waits else 0.0),
             "step": view.step,
-            "round": round,
+            "round": max(round, view.round),
             "rounds": s.rounds,
             "rate": round_number(view.rate),
             "residual": round_number(view.residual),
@@ -76,8 +77,12 @@ class StatusFile:
                     "name": n.name,
                     "index": n.index,
                     "state": state(n),
-                    "round": n.next_in - 1 if n.next_in else None,
-                    "late": waits and not n.done and (n.next_in <= round if met else n.connection is None),
+                    "round": last_round(n),
+                    "late": not n.done
+                    and (
+                        n.silent >= SILENT
+                        or (waits and (n.next_in <= round if met else n.connection is None))
+                    ),
                     "received": n.bytes_in,
                     "sent": n.bytes_out,
                 }

@@ -7,13 +7,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
 from destiny.geometry.stiefel import STATIONARY, inner, norm, violation
-from destiny.protocols import Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
+from destiny.protocols import LIFE, Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 from destiny.validation import is_number
 
 # Numbers without another reason were chosen on the seeds named in docs/asynchrony.md.
@@ -29,7 +30,7 @@ ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
 REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
-LIFE = 2**32  # stamp = LIFE life + count: exact in float64 up to 2^21 lives
+ROUNDING = 1e-6  # by which a cosine may exceed 1
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class AsyncState:
     """Starts of this agent so far."""
     count: Array
     """Wakes in this life."""
+    wakes: Array
+    """Wakes since the start, whatever the life."""
     inbox: Inbox
 
 
@@ -199,6 +202,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             disagreement=np.asarray(np.inf),
             life=zero,
             count=zero,
+            wakes=zero,
             inbox=Inbox(
                 stamp=none,
                 echo=none,
@@ -255,15 +259,52 @@ class DestinyAsync(AsyncAlgorithmBase):
             steepest=steepest,
             own_curvature=own,
             curvature=L,
-            scale=min(s.scale, norm(D)) if first <= count <= last else s.scale,
+            scale=min(s.scale, norm(D)) if first <= s.wakes + 1 <= last else s.scale,
             slope=s.slope,
             disagreement=max((norm(point - X) for point in news.point), default=np.zeros(())),
             life=s.life,
             count=count,
+            wakes=s.wakes + 1,
             inbox=replace(news, uses=news.uses + 1),
         )
         s = arrays_only(s)
         return s, self._message(s, agent)
+
+    def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
+        """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
+        known, k, s = {int(j): at for at, j in enumerate(before)}, len(agent.neighbours), state
+        old = [known.get(int(j)) for j in agent.neighbours]
+        new = Inbox(
+            stamp=np.zeros(k),
+            echo=np.zeros(k),
+            uses=np.ones(k),
+            point=np.repeat(s.point[None], k, axis=0),
+            total=np.zeros((k, *s.X.shape)),
+            age=np.full(k, float(s.age)),
+            cosine=np.zeros(k),
+        )
+        for at, place in enumerate(old):
+            if place is not None:
+                for f in fields(Inbox):
+                    getattr(new, f.name)[at] = getattr(s.inbox, f.name)[place]
+        return replace(s, inbox=new)
+
+    def answer(
+        self, state: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent
+    ) -> tuple[AsyncState, AsyncMessage]:
+        """The same point and sum under a new stamp, with an echo of what has come."""
+        s = self._receive(state, inbox, agent)
+        s = arrays_only(replace(s, count=s.count + 1))
+        return s, self._message(s, agent)
+
+    def flaw(self, message: AsyncMessage) -> str | None:
+        """Numbers that are not finite, or outside of their range; the scale is infinite at first."""
+        m = message
+        if not all(np.isfinite(part).all() for part in (m.point, m.total, m.age, m.cosine, m.curvature)):
+            return "numbers that are not finite"
+        if not (m.age >= 0 and abs(m.cosine) <= 1 + ROUNDING and m.curvature >= 0 and m.scale >= 0):
+            return f"age {m.age}, cosine {m.cosine}, curvature {m.curvature} or scale {m.scale} out of range"
+        return None
 
     def residual(self, state: AsyncState) -> float:
         """The largest of: the tracker's norm over its first ones, infeasibility, distance to a neighbour."""

@@ -23,6 +23,7 @@ app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
 app.command()(new.new)
 app.command("schema")(new.show_schema)
 app.command()(agent.agent)
+app.command()(agent.replay)
 app.command()(agent.certificates)
 app.add_typer(agent.many, name="agents")
 

@@ -72,6 +72,27 @@ def process_age() -> float:
         return 0.0
 
 
+def replay(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Agent files of a run, or the folder that holds NAME/agent.toml.")
+    ],
+) -> None:
+    """Make an asynchronous run again from its logs, and compare the bits (docs/asynchrony.md).
+
+    Every agent needs replay = true in [run]. Exit code 1 if the bits differ.
+    """
+    from destiny.agents.asynchronous.replay import find_files
+    from destiny.agents.asynchronous.replay import replay as make_again
+
+    different = 0
+    for one in make_again(find_files(paths)):
+        same = "the same bits" if one.same_bits else "OTHER BITS"
+        different += not one.same_bits
+        print(f"{one.settings.name}: {one.wakes} wakes, {one.starts} starts: {same}")
+    if different:
+        raise typer.Exit(1)
+
+
 @many.command("init")
 def initialise(
     network: Annotated[

@@ -475,7 +475,7 @@ def read_algorithms(
         label = rest.pop("label", table.get("kind"))
         if label is None and not rest and chosen is not None:
             label = chosen()
-        algorithm = read_algorithm(table, where, KINDS | ASYNC_KINDS) if rest else None
+        algorithm = read_any_algorithm(table, where) if rest else None
         if not isinstance(label, str) or not LABEL.fullmatch(label) or label in result_folder.FILES:
             raise SettingsError(
                 f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
@@ -503,6 +503,16 @@ def read_algorithm(table: dict[str, Any], where: str, kinds: Mapping[str, type[A
     if "step" in rest:
         rest["step"] = read_step(rest["step"], where)
     return build(kinds[kind], rest, where, names={"step": "step_size"})
+
+
+def is_asynchronous(kind: object) -> bool:
+    """Whether this is the kind of an asynchronous method."""
+    return isinstance(kind, str) and kind in ASYNC_KINDS
+
+
+def read_any_algorithm(table: dict[str, Any], where: str) -> Any:
+    """One algorithm of a file, synchronous or asynchronous."""
+    return read_algorithm(table, where, KINDS | ASYNC_KINDS)
 
 
 def read_step(table: Any, where: str) -> Any:

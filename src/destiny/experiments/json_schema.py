@@ -201,8 +201,7 @@ def algorithm_tables(label: bool = True) -> list[dict[str, Any]]:
     about = MEANINGS["algorithm"]
     named = {"label": {"type": "string", "description": about["label"]}} if label else {}
     tables = []
-    kinds = KINDS | ASYNC_KINDS if label else KINDS  # agents have no simulated time
-    for kind, method in kinds.items():
+    for kind, method in (KINDS | ASYNC_KINDS).items():
         content = settings(method, {"step_size": "step"})
         properties = content["properties"]
         if "step" in properties:

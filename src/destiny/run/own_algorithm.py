@@ -37,7 +37,7 @@ def as_algorithm(given: object) -> AlgorithmBase:
     if isinstance(given, AsyncAlgorithmBase):
         raise SettingsError(
             f"{given.kind} has no rounds: run it in simulated time (destiny.simulate, or [world] in an "
-            "experiment file)"
+            "experiment file), or between organisations (destiny agent)"
         )
     if hasattr(given, "wake"):
         raise SettingsError(

@@ -10,7 +10,9 @@ import numpy as np
 
 from destiny.protocols import About, Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 
-BUSY, QUIET, ALL_QUIET, DONE = 0.0, 1.0, 2.0, 3.0
+BUSY, QUIET, ALL_QUIET, DONE, OUT = 0.0, 1.0, 2.0, 3.0, 4.0
+SLACK = 10.0  # times the tolerance is quiet enough once somebody is done
+LARGEST = 2.0**53  # a stamp is a whole number below: exact in float64
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ class UntilQuiet(AsyncAlgorithmBase):
         0  its residual is above the tolerance
         1  it is not, and every neighbour has answered a message that was sent after it fell
         2  level 1, and all others were at 1 or above when last heard of
-        3  level 2, and all others too; or level 1 and somebody is at 3: done
+        3  level 2, and all others too; or level 1 and somebody is at 3, and then a residual of ten times the
+           tolerance is small enough for level 1: done
+        4  it has given up, for instance because it is out of time: everybody is to end
 
     Levels travel with every message, with the stamp at which they were set; the newer word replaces the
     older. A done agent goes on answering, for those who have not heard yet or come back from an old
-    checkpoint.
+    checkpoint: by further wakes, or by `answer`, which leaves its iterate where it is.
 
     Parameters
     ----------
@@ -106,7 +110,9 @@ class UntilQuiet(AsyncAlgorithmBase):
         """One iteration of the method, and the agent's level after it."""
         inner, message = self.inner.wake(state.inner, [letter.message for letter in inbox], agent)
         s = replace(self._hear(state, inbox, agent), inner=inner)
-        calm = self.inner.residual(inner) <= self.tolerance
+        # Who is done may stay where it is: an agent between two of them that differ is never quite calm.
+        slack = SLACK if (s.levels == DONE).any() else 1.0
+        calm = self.inner.residual(inner) <= slack * self.tolerance
         busy = s.busy if calm and np.isfinite(s.busy) else np.asarray(message.stamp)
         quiet = calm and bool((s.echo[agent.neighbours] > busy).all())
         levels, stamps = s.levels.copy(), s.stamps.copy()
@@ -115,6 +121,34 @@ class UntilQuiet(AsyncAlgorithmBase):
         stamps[agent.index] = message.stamp
         s = replace(s, levels=levels, stamps=stamps, busy=busy)
         return s, Letter(message, levels, stamps)
+
+    def answer(
+        self, state: StoppingState, inbox: Sequence[Letter], agent: LocalAgent
+    ) -> tuple[StoppingState, Letter]:
+        """Say the same again, level included, with an echo of what has come."""
+        inner, message = self.inner.answer(state.inner, [letter.message for letter in inbox], agent)
+        s = self._hear(state, inbox, agent)
+        stamps = s.stamps.copy()
+        stamps[agent.index] = message.stamp
+        s = replace(s, inner=inner, stamps=stamps)
+        return s, Letter(message, s.levels, stamps)
+
+    def give_up(self, state: StoppingState, agent: LocalAgent) -> StoppingState:
+        """The same at level 4, which ends the run of everybody who hears of it."""
+        levels = state.levels.copy()
+        levels[agent.index] = OUT
+        return replace(state, levels=levels)
+
+    def flaw(self, message: Letter) -> str | None:
+        """What no agent of this method sends: of the method, and of levels and stamps."""
+        m = message
+        if (why := self.inner.flaw(m.message)) is not None:
+            return why
+        if not all(_are_whole(part) for part in (m.sender, m.stamp, m.heard, m.stamps)) or m.stamp == 0:
+            return "a stamp that is no whole number, or out of range"
+        if not (_are_whole(m.levels) and (m.levels <= OUT).all()):
+            return f"a level that is none of 0 to {OUT:.0f}"
+        return None
 
     def residual(self, state: StoppingState) -> float:
         return self.inner.residual(state.inner)
@@ -126,6 +160,10 @@ class UntilQuiet(AsyncAlgorithmBase):
     def all_done(self, state: StoppingState) -> bool:
         """Whether every agent is done, as far as this one has heard: nobody needs its answers any more."""
         return bool((state.levels == DONE).all())
+
+    def ended(self, state: StoppingState) -> bool:
+        """Whether somebody has given up, as far as this agent has heard."""
+        return bool((state.levels == OUT).any())
 
     def _hear(self, s: StoppingState, inbox: Sequence[Letter], agent: LocalAgent) -> StoppingState:
         """Keep the newest word of every agent, and the newest echo of every neighbour."""
@@ -140,6 +178,10 @@ class UntilQuiet(AsyncAlgorithmBase):
             if letter.stamp > newest[j]:
                 newest[j], echo[j] = letter.stamp, letter.heard[agent.index]
         return replace(s, levels=levels, stamps=stamps, newest=newest, echo=echo)
+
+
+def _are_whole(numbers: Array) -> bool:
+    return bool(((numbers >= 0) & (numbers < LARGEST) & (numbers == np.floor(numbers))).all())
 
 
 def _level(others: Array) -> float:

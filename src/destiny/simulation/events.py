@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from destiny.engines.local_agent import HostedAgent
 from destiny.protocols import Array, AsyncAlgorithmBase
 from destiny.simulation.activity import ActivityLog
+from destiny.simulation.membership import changes, first_members, restricted
 from destiny.simulation.world import World, fates
 from destiny.storage.checkpoint import flatten
 
@@ -41,9 +43,16 @@ class AsyncAgents:
     """
 
     def __init__(
-        self, agents: Sequence[HostedAgent], algorithm: AsyncAlgorithmBase, X: Array, world: World
+        self,
+        agents: Sequence[HostedAgent],
+        algorithm: AsyncAlgorithmBase,
+        X: Array,
+        world: World,
+        W: csr_array[Any, Any],
     ) -> None:
+        self.W = W
         self.agents, self.algorithm, self.world = agents, algorithm, world
+        self.members = first_members(world, len(agents))
         self.first = [algorithm.start(x, agent) for x, agent in zip(X, agents, strict=True)]
         self.states: list[Any] = list(self.first)
         self.checkpoints = list(self.first)
@@ -57,16 +66,23 @@ class AsyncAgents:
         self.activity = ActivityLog(len(agents))
         self.queue: list[Event] = []
         self.pushed = 0
-        for i, fate in enumerate(self.fates):
-            begun = fate.compute(agents[i].gradients)  # what the start has computed
-            self.activity.add("working", i, 0.0, begun)
-            self.push(begun, "wake", i, 0)
-            self.push(fate.next_crash(), "crash", i, None)
+        for i in self.members:
+            self.begin(i, agents[i].gradients)
+        for change in changes(world):
+            self.push(change.time, "join" if change.joins else "leave", change.agent, None)
+
+    def begin(self, i: int, gradients: int) -> None:
+        """An agent wakes for the first time as soon as the gradients of its start are computed."""
+        fate = self.fates[i]
+        begun = self.time + fate.compute(gradients)
+        self.activity.add("working", i, self.time, begun)
+        self.push(begun, "wake", i, self.lives[i])
+        self.push(self.time + fate.next_crash(), "crash", i, None)
 
     @property
     def X(self) -> Array:
-        """The agents' iterates ``(d, n, p)``."""
-        return np.stack([state.X for state in self.states])
+        """The iterates ``(members, n, p)`` of the agents that take part."""
+        return np.stack([self.states[i].X for i in self.members])
 
     @property
     def mean_wakes(self) -> int:
@@ -88,8 +104,13 @@ class AsyncAgents:
         """Let one event after the other happen, for ever; yield the agent of each wake."""
         while self.queue:
             self.time, _, kind, i, content = heapq.heappop(self.queue)
-            if kind == "arrive":
-                self.inboxes[i].append(content)
+            if kind in ("leave", "join"):
+                self.change(i, joins=kind == "join")
+            elif i not in self.members:  # it has left
+                continue
+            elif kind == "arrive":
+                if int(content.sender) in self.agents[i].neighbours:
+                    self.inboxes[i].append(content)
             elif kind == "wake" and content == self.lives[i]:
                 self.wake(i)
                 yield i
@@ -122,6 +143,26 @@ class AsyncAgents:
         if again > sent:
             self.activity.add("away", i, sent, again)
         self.push(again, "wake", i, self.lives[i])
+
+    def change(self, i: int, joins: bool) -> None:
+        """An agent takes part from now on, or never again; its neighbours change their weights."""
+        self.members = sorted({*self.members, i} if joins else {*self.members} - {i})
+        self.lives[i] += 1
+        W = restricted(self.W, self.members)
+        for j in self.members:
+            agent = self.agents[j]
+            before = agent.neighbours
+            agent.relink(W)
+            if j != i:
+                for states in (self.states, self.checkpoints, self.first):
+                    states[j] = self.algorithm.relink(states[j], before, agent)
+                self.inboxes[j] = [m for m in self.inboxes[j] if int(m.sender) in agent.neighbours]
+        if joins:  # from where a neighbour is
+            agent = self.agents[i]
+            computed, start = agent.gradients, self.states[int(agent.neighbours[0])].X
+            self.first[i] = self.algorithm.start(start, agent)
+            self.states[i] = self.checkpoints[i] = self.algorithm.restart(self.first[i], self.lives[i])
+            self.begin(i, agent.gradients - computed)
 
     def crash(self, i: int) -> None:
         """Lose what arrived and what was computed since the last checkpoint."""

@@ -12,9 +12,8 @@ from threadpoolctl import threadpool_limits
 from destiny.algorithms import DestinyAsync
 from destiny.engines import Local
 from destiny.engines.local_agent import HostedAgent
-from destiny.errors import MismatchError, SettingsError
+from destiny.errors import SettingsError
 from destiny.geometry.stiefel import polar
-from destiny.problems import Centred
 from destiny.protocols import (
     Algorithm,
     Array,
@@ -27,11 +26,10 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import metrics
-from destiny.run.compatibility import require_fit
+from destiny.run.asynchronous import prepared_async
 from destiny.run.history import History
 from destiny.run.inputs import check_inputs
 from destiny.run.interrupt import deliver
-from destiny.run.messages import PLAIN
 from destiny.run.metrics import Measures
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -45,6 +43,14 @@ from destiny.run.stopping import Diverged, Rule, RunStatus, Seconds, Stop, Toler
 from destiny.simulation.activity import Activity
 from destiny.simulation.barrier import BarrierClock
 from destiny.simulation.events import AsyncAgents
+from destiny.simulation.membership import (
+    MembersObserver,
+    changes,
+    check_world,
+    first_members,
+    restricted,
+    slowest_mixing,
+)
 from destiny.simulation.world import World
 
 SECONDS = 10_000.0  # default limit
@@ -154,9 +160,14 @@ def prepare_simulation(
     world.computing_times(topology.agents)
     options = replace(options, start=X, seconds=limit, checkpoint=None)
     if algorithm is None or isinstance(algorithm, AsyncAlgorithmBase):
-        method = async_method(algorithm or DestinyAsync(), ours, topology, options)
+        method = async_method(algorithm or DestinyAsync(), ours, topology, options, world)
         return AsyncRun(ours, topology, method, options, world)
     fitted = as_algorithm(algorithm)
+    if world.leave or world.join:
+        raise SettingsError(
+            f"{fitted.kind} is synchronous, and its trackers add up over all agents: nobody can leave or "
+            "join; start a new run, or choose destiny-async"
+        )
     clock = BarrierClock(topology, world, limit)
     # The clock limits simulated seconds; the run itself may take as long as it likes.
     options = replace(options, seconds=None, rounds=ROUNDS, rules=(*options.rules, clock))
@@ -164,35 +175,24 @@ def prepare_simulation(
 
 
 def async_method(
-    algorithm: AsyncAlgorithmBase, problem: ProblemBase, network: TopologyBase, options: SolveOptions
+    algorithm: AsyncAlgorithmBase,
+    problem: ProblemBase,
+    network: TopologyBase,
+    options: SolveOptions,
+    world: World,
 ) -> AsyncAlgorithmBase:
     """The method on this network, once it fits; with agents that agree to stop if that is asked for."""
-    require_fit(algorithm, problem)
-    if isinstance(problem, Centred):
-        raise MismatchError(
-            f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
-        )
-    if network.changes:
-        raise SettingsError(
-            f"{algorithm.kind} has no rounds, so its network cannot change from round to round: "
-            "give a fixed network, and the loss of messages in the world"
-        )
-    if options.messages.private:
-        raise SettingsError(
-            f"{algorithm.kind} cannot sum privately: masks cancel in sums over all neighbours of one round, "
-            "and there are no rounds; leave private out"
-        )
-    if options.messages.bits != PLAIN.bits:
-        raise SettingsError(
-            f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
-        )
-    if options.messages.clip:
-        raise SettingsError(
-            f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
-        )
+    if world.leave or world.join:
+        if options.decentralised:
+            raise SettingsError(
+                "agents cannot agree to stop by themselves while others leave or join, as they would have to "
+                "agree on who takes part first: leave decentralised out"
+            )
+        check_world(world, network)
+        algorithm = algorithm.on(slowest_mixing(network, world))
+    method = prepared_async(algorithm, problem, network, options.messages)
     Tolerance(options.tolerance)
-    method = UntilQuiet(algorithm, options.tolerance) if options.decentralised else algorithm
-    return method.on(network)
+    return UntilQuiet(method, options.tolerance) if options.decentralised else method
 
 
 @dataclass(frozen=True)
@@ -240,11 +240,11 @@ class AsyncRun:
         start, limit = self.options.start, self.options.seconds
         assert start is not None
         assert limit is not None
-        observer = Local(1).connect(self.problem, self.network)
-        W = self.network.at(0)
+        whole = self.network.at(0)
+        W = restricted(whole, first_members(self.world, self.network.agents))
         hosts = [HostedAgent(i, self.problem.host([i]), W) for i in range(self.network.agents)]
-        agents = AsyncAgents(hosts, self.algorithm, start, self.world)
-        log = MeasurementLog(observer, agents, metrics.reference(observer, start.mean(axis=0)))
+        agents = AsyncAgents(hosts, self.algorithm, start, self.world, whole)
+        log = MeasurementLog(self.problem, self.network, agents, start.mean(axis=0))
         pause, stop = self.options.every * len(hosts), None
         for i in agents.run():
             if self._agreed(agents, i):
@@ -268,6 +268,8 @@ class AsyncRun:
         status = RunStatus(agents.mean_wakes, agents.mean_wakes, agents.time, 1, measures)
         limit = 0.0 if self.options.decentralised else self.options.tolerance
         rules: list[Rule] = [Tolerance(limit), Diverged(), *self.options.rules]
+        if any(change.time > agents.time for change in changes(self.world)):
+            rules = rules[1:]  # somebody is still to come or to leave
         return next((stop for rule in rules if (stop := rule.check(status)) is not None), None)
 
     def _result(self, log: MeasurementLog, stop: Stop) -> SimulatedResult:
@@ -296,6 +298,7 @@ class AsyncRun:
             settings=settings_of(inner),
             axes=axes,
             state=agents.states,
+            notes=self._notes(agents),
             messages=counts.messages,
             lost=counts.lost,
             crashes=counts.crashes,
@@ -303,14 +306,29 @@ class AsyncRun:
             world=self.world,
         )
 
+    def _notes(self, agents: AsyncAgents) -> list[str]:
+        if not (self.world.leave or self.world.join):
+            return []
+        return [
+            f"the answer is that of agents {', '.join(map(str, agents.members))}, who took part at the end"
+        ]
+
 
 class MeasurementLog:
     """Measures of asynchronous agents, taken from outside without their knowledge."""
 
-    def __init__(self, observer: Observer, agents: AsyncAgents, reference: float) -> None:
-        self.observer, self.agents, self.reference = observer, agents, reference
+    def __init__(self, problem: ProblemBase, network: TopologyBase, agents: AsyncAgents, X: Array) -> None:
+        self.problem, self.agents = problem, agents
+        self.whole = Local(1).connect(problem, network)
+        self.reference = metrics.reference(self.whole, X)
         self.history = History()
         self.measure()
+
+    @property
+    def observer(self) -> Observer:
+        """Averages over the agents that take part."""
+        members = self.agents.members
+        return self.whole if len(members) == self.problem.agents else MembersObserver(self.problem, members)
 
     def measure(self) -> Measures:
         """The measures of this moment, with a row of the history."""

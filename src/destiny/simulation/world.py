@@ -52,6 +52,9 @@ class World:
         Iterations of an agent between two checkpoints, from which it comes back.
     forget : float
         Share of the crashes after which the checkpoint is gone too, and the agent begins again at the start.
+    leave, join : lists of pairs (agent, seconds)
+        Agents that leave for good, with their f_i, or that take part from then on only. For asynchronous
+        methods without ``decentralised``.
     seed : int
     """
 
@@ -68,6 +71,8 @@ class World:
     down: float = 20.0
     checkpoint: int = 50
     forget: float = 0.0
+    leave: Sequence[Sequence[float]] = ()
+    join: Sequence[Sequence[float]] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +96,9 @@ class World:
             raise SettingsError(f"checkpoint must be a whole number >= 1; found {self.checkpoint!r}")
         if not is_whole(self.seed) or self.seed < 0:
             raise SettingsError(f"seed must be a whole number >= 0; found {self.seed!r}")
+        for name in ("leave", "join"):
+            pairs = tuple(_pair(entry, name) for entry in getattr(self, name))
+            object.__setattr__(self, name, pairs)
         if not isinstance(self.speeds, str):
             object.__setattr__(self, "speeds", _positive(self.speeds, "speeds"))
         if self.traces is not None:
@@ -189,3 +197,11 @@ def _positive(values: object, name: str) -> tuple[float, ...]:
     if not all(is_number(value) and value > 0 for value in values):
         raise SettingsError(f"{name} must be positive seconds; found {list(values)}")
     return tuple(float(value) for value in values)
+
+
+def _pair(entry: object, name: str) -> tuple[int, float]:
+    if isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
+        agent, time = entry
+        if is_number(agent) and float(agent).is_integer() and is_number(time) and time > 0:
+            return int(agent), float(time)
+    raise SettingsError(f"{name} must have pairs of an agent and a time > 0; found {entry!r}")

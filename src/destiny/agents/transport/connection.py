@@ -187,6 +187,8 @@ class Connection(asyncio.BufferedProtocol):
             self.connections.on_bye(self.peer, messages.read_reason(content))
         elif header.kind in messages.PRIVATE:
             self.connections.store.on_private(self.peer, header, content)
+        elif header.kind is Kind.STATE:
+            self.connections.store.on_state(self.peer, content)
         else:
             raise Refusal("sent a second HELLO")
 

@@ -38,6 +38,12 @@ class RoundStore(Protocol):
     def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:
         """A message has come that belongs to private sums."""
 
+    def on_state(self, peer: Neighbour, content: memoryview) -> None:
+        """The newest numbers of an asynchronous neighbour; raises Refusal if they cannot be right."""
+
+    def announce(self, peer: Neighbour) -> tuple[int, int]:
+        """What a HELLO to a neighbour says: the first round that is missing from it, and the mark."""
+
     def on_connected(self, peer: Neighbour) -> None:
         """Both sides have said HELLO."""
 
@@ -158,6 +164,10 @@ class Connections(EventLoop):
     def is_closing(self) -> bool:
         return self.stage is Stage.CLOSING
 
+    def progress(self) -> int:
+        """Bytes read so far."""
+        return sum(n.bytes_in for n in self.neighbours)
+
     def meet(self) -> None:
         """Wait until every neighbour has said HELLO; their degrees are fixed from then on."""
         self.wait(lambda: all(n.degree or n.degree_in_hello for n in self.neighbours))
@@ -200,7 +210,8 @@ class Connections(EventLoop):
 
     def hello(self, n: Neighbour) -> bytes:
         """Our HELLO to a neighbour."""
-        return replace(self.me, need=n.next_in).pack(self.mark)
+        need, mark = self.store.announce(n)
+        return replace(self.me, need=need).pack(mark)
 
     def mismatch(self, connection: Connection, n: Neighbour) -> str | None:
         """Why the certificate of a connection is not the neighbour's, or None."""

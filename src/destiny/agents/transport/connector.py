@@ -87,10 +87,10 @@ class Connector:
         delays = retry_delays(longest)
         while not (self.connections.has_finished and n.done):
             if n.connection is None:
-                before = n.next_in
+                before = n.next_in, n.heard
                 await self.dial_once(n)
                 await self.until_disconnected(n)
-                if n.next_in > before:  # the connection carried something: retry quickly again
+                if (n.next_in, n.heard) != before:  # it carried something: retry quickly again
                     delays = retry_delays(longest)
             await asyncio.sleep(next(delays))
 

@@ -15,6 +15,9 @@ from destiny.errors import DestinyError
 TICK = 0.2  # seconds between two checks of the clock and of signals
 MAX_TICK = 0.5  # seconds a tick counts at most: if more have passed, this process itself stood still
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+MAX_TURNS = (
+    100  # of the loop, to read what is there before anything else is done: a slow agent has much to read
+)
 GRACE = 3.0  # seconds for the step in progress to end after a signal
 
 
@@ -128,6 +131,23 @@ class EventLoop:
         finally:
             self.wait_future = None
         return True
+
+    def listen(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Read and write what can be now, then wait until ``ready()`` is true, some seconds at most."""
+        for _ in range(MAX_TURNS):
+            before = self.progress()
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()  # one turn, as it is told to stop
+            if self.progress() == before:
+                break
+        end = time.monotonic() + seconds
+        timer = self.loop.call_later(seconds, self.wake)
+        self.wait(lambda: ready() or time.monotonic() >= end)
+        timer.cancel()
+
+    def progress(self) -> int:
+        """A number that changes when a turn of the loop has read something."""
+        return 0
 
     def wake(self) -> None:
         """End the wait if what it waits for has come."""

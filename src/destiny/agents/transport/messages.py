@@ -58,6 +58,8 @@ class Kind(IntEnum):
     """How large a round's numbers are, where the receiver has to choose exponents."""
     PLAN = 7
     """The exponents that a receiver has chosen for a round."""
+    STATE = 8
+    """The newest numbers of an asynchronous agent, which replace all earlier ones."""
 
 
 JSON = frozenset({Kind.HELLO, Kind.REFUSED, Kind.BYE, Kind.KEY})

@@ -51,6 +51,10 @@ class Neighbour:
         The same from its HELLO, while it is connected.
     done : bool
         It has its answer and needs nothing more.
+    heard : int
+        Of an asynchronous neighbour: messages that have come from it.
+    silent : float
+        The same: seconds in which this agent has listened since the last of them.
     trouble : str
         Why there is no connection.
     disagrees : bool
@@ -83,6 +87,8 @@ class Neighbour:
     degree_in_file: int | None = None
     degree_in_hello: int | None = None
     done: bool = False
+    heard: int = 0
+    silent: float = 0.0
     trouble: str = "has not been heard of"
     disagrees: bool = False
     waiting_since: float = 0.0

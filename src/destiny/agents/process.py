@@ -1,0 +1,83 @@
+"""What the process of an agent has in common for synchronous and asynchronous methods."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+from destiny.agents.checkpoints import AgentCheckpoints
+from destiny.agents.event_log import EventLog
+from destiny.agents.observation import View
+from destiny.agents.outcome import Outcome
+from destiny.agents.settings import Settings
+from destiny.agents.transport.connections import Connections, Limits
+from destiny.agents.transport.tls import Credentials
+
+MORE_ROUNDS = 1_000_000  # than the file allows for: opening, last step and averaging take far fewer
+
+
+class AgentProcess(ABC):
+    """One agent of a run, from its files to its answer."""
+
+    def __init__(self, settings: Settings, checkpoints: AgentCheckpoints) -> None:
+        self.settings, self.checkpoints = settings, checkpoints
+        self.saved = checkpoints.saved
+        self.credentials = Credentials(settings.files, settings.authorities)
+        self.outcome = Outcome.read(settings.out, identity(settings))
+        self.outbox, self.need = checkpoints.load_outbox(finished=self.outcome is not None)
+
+    def connect(self, loud: bool, largest: int, degree: int = 1) -> None:
+        """Read and check the data, open the log, and prepare the connections; nobody is called yet.
+
+        ``largest`` is the number of bytes of the largest message, ``degree`` the least number of neighbours.
+        """
+        s = self.settings
+        neighbours = copy.deepcopy(s.neighbours)  # a file may be run again
+        for n in neighbours:
+            n.next_in = self.need
+            n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
+        s.problem.host([s.index])  # reads and checks the data before anybody is met
+        self.event_log = EventLog(s.name, s.out / "log.jsonl", loud)
+        self.event_log.report("messages", s.name, s.disclosure)
+        if s.choice is not None:
+            self.event_log.report("method", s.name, str(s.choice))
+        limits = Limits(largest, s.agents, s.rounds + MORE_ROUNDS, degree)
+        self.connections = Connections(
+            s.hello, neighbours, s.listen, self.credentials, self.event_log, s.deadline, limits
+        )
+        self.view = View(s, self.connections, self.event_log)
+
+    @abstractmethod
+    def go(self) -> Outcome:
+        """Run from the start or the last checkpoint to the answer."""
+
+    @abstractmethod
+    def serve(self) -> None:
+        """Listen and call, to repeat what was sent: this agent has its answer."""
+
+    def serve_until_neighbours_done(self, outcome: Outcome) -> Outcome:
+        """Answer requests until all neighbours have their answers, as they may need messages again."""
+        self.view.phase = "done, waiting for neighbours"
+        connections = self.connections
+        if not connections.is_open:
+            self.serve()
+        connections.finish()
+        if not connections.wait(lambda: all(n.done for n in connections.neighbours), patient=True):
+            late = ", ".join(n.name for n in connections.neighbours if not n.done)
+            self.event_log.report("left", late, f"has its answer and left before {late} had one")
+            return outcome
+        closed = replace(outcome, closed=True)
+        closed.write(self.settings.out, identity(self.settings))
+        return closed
+
+    def close(self) -> None:
+        """Close connections and files."""
+        self.connections.close()
+        self.event_log.close()
+
+
+def identity(settings: Settings) -> dict[str, Any]:
+    """What must be equal for files to be this run's."""
+    return {"agent": settings.name, "run": settings.run, "settings": settings.common}

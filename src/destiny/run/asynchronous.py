@@ -1,0 +1,38 @@
+"""What asynchronous methods cannot do, refused before anything is computed."""
+
+from __future__ import annotations
+
+from destiny.errors import MismatchError, SettingsError
+from destiny.problems import Centred
+from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.compatibility import require_fit
+from destiny.run.messages import PLAIN, Messages
+
+NO_PRIVATE_SUMS = "masks cancel in sums over all neighbours of one round, and there are no rounds"
+
+
+def prepared_async(
+    algorithm: AsyncAlgorithmBase, problem: ProblemBase, network: TopologyBase, messages: Messages
+) -> AsyncAlgorithmBase:
+    """The method on this network, once it fits the problem, the network and the messages."""
+    require_fit(algorithm, problem)
+    if isinstance(problem, Centred):
+        raise MismatchError(
+            f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
+        )
+    if network.changes:
+        raise SettingsError(
+            f"{algorithm.kind} has no rounds, so its network cannot change from round to round: "
+            "give a fixed network; a link that is down for a while is loss of messages"
+        )
+    if messages.private:
+        raise SettingsError(f"{algorithm.kind} cannot sum privately: {NO_PRIVATE_SUMS}; leave private out")
+    if messages.bits != PLAIN.bits:
+        raise SettingsError(
+            f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
+        )
+    if messages.clip:
+        raise SettingsError(
+            f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
+        )
+    return algorithm.on(network)
