@@ -23,6 +23,7 @@ from rich.table import Table
 import destiny
 from destiny import agents
 from destiny.agents import Outcome
+from destiny.problems.own_problem import as_problem
 
 OUT = Path("demo-async")
 NAMES = ("Aarhus", "Bergen", "Calais", "Dublin", "Exeter", "Faro", "Genoa", "Hamburg")
@@ -51,7 +52,7 @@ tolerance = 1e-6
 rounds = 100000
 
 [run]
-checkpoint = 20
+checkpoint = 5
 
 [messages]
 private = false
@@ -90,7 +91,7 @@ def run_agent(folder: Path, name: str) -> None:
     """What ``destiny agent FILE`` does, with slow gradients."""
     seconds = SECONDS * (TIMES if name == SLOW else 1)
     settings = agents.read(folder / name / "agent.toml")
-    slowed = replace(settings, problem=Paused(settings.problem, seconds))
+    slowed = replace(settings, problem=as_problem(Paused(settings.problem, seconds)))
     with (folder / name / "said.txt").open("a") as said, redirect_stderr(said):
         agents.run(slowed)
 

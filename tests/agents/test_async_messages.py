@@ -13,6 +13,7 @@ import pytest
 import destiny
 from destiny.agents.asynchronous.codec import MessageCodec
 from destiny.agents.asynchronous.exchange import MOST_LIVES, AsyncExchange, line_is_free
+from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal
 from destiny.agents.transport.neighbour import Neighbour
@@ -187,3 +188,11 @@ def test_a_line_is_free_when_the_other_machine_has_what_was_sent():
     assert not line_is_free(near, 100)
     for each in (far, server):
         each.close()
+
+
+def test_a_synchronous_agent_refuses_messages_of_asynchronous_ones(exchange, peer):
+    plain = Exchange(exchange.connections, NETWORK, 0, Outbox())
+    with pytest.raises(Refusal, match="does not belong to runs of this method"):
+        plain.check_header(peer, Header(Kind.STATE, 0, 0, exchange.codec.length))
+    with pytest.raises(Refusal, match="asynchronous"):
+        plain.on_state(peer, content(exchange, letters(1)[0]))

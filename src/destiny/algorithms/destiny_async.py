@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -281,23 +281,16 @@ class DestinyAsync(AsyncAlgorithmBase):
 
     def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
         """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
-        known, k, s = {int(j): at for at, j in enumerate(before)}, len(agent.neighbours), state
-        old = [known.get(int(j)) for j in agent.neighbours]
-        new = Inbox(
-            stamp=np.zeros(k),
-            echo=np.zeros(k),
-            uses=np.ones(k),
-            rate=np.ones(k),
-            point=np.repeat(s.point[None], k, axis=0),
-            total=np.zeros((k, *s.X.shape)),
-            age=np.full(k, float(s.age)),
-            cosine=np.zeros(k),
-        )
-        for at, place in enumerate(old):
-            if place is not None:
-                for f in fields(Inbox):
-                    getattr(new, f.name)[at] = getattr(s.inbox, f.name)[place]
-        return replace(s, inbox=new)
+        s, places = state, {int(j): at for at, j in enumerate(before)}
+        first = {"point": s.point, "age": s.age, "uses": 1.0, "rate": 1.0}
+        parts: dict[str, Array] = {}
+        for name, old in vars(s.inbox).items():
+            rows = [old[places[int(j)]] if int(j) in places else None for j in agent.neighbours]
+            new = np.empty((len(rows), *old.shape[1:]))
+            for at, row in enumerate(rows):
+                new[at] = first.get(name, 0.0) if row is None else row
+            parts[name] = new
+        return replace(s, inbox=Inbox(**parts))
 
     def answer(
         self, state: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent

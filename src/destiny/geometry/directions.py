@@ -53,6 +53,7 @@ def at_dissolved(X: Array, E: Array) -> Array:
 
 
 def at_itself(X: Array, E: Array) -> Array:  # noqa: ARG001
+    """X itself."""
     return X
 
 

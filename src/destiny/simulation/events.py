@@ -158,7 +158,8 @@ class AsyncAgents:
             if j != i:
                 for states in (self.states, self.first):
                     states[j] = self.algorithm.relink(states[j], before, agent)
-                self.checkpoints[j] = [self.algorithm.relink(s, before, agent) for s in self.checkpoints[j]]
+                kept = self.checkpoints[j]
+                self.checkpoints[j] = [self.algorithm.relink(state, before, agent) for state in kept]
                 self.inboxes[j] = [m for m in self.inboxes[j] if int(m.sender) in agent.neighbours]
         if joins:  # from where a neighbour is
             agent = self.agents[i]

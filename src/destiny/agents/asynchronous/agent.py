@@ -10,7 +10,7 @@ import numpy as np
 
 from destiny.agents import outcome as answers
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints
-from destiny.agents.asynchronous.codec import MessageCodec
+from destiny.agents.asynchronous.codec import MessageCodec, StandIn
 from destiny.agents.asynchronous.exchange import MOST_LIVES, AsyncExchange
 from destiny.agents.asynchronous.replay_log import FILE, ReplayLog
 from destiny.agents.engine import OneAgent
@@ -63,10 +63,8 @@ class AsyncAgent(AgentProcess):
         self.log = ReplayLog(settings.out / FILE) if settings.replay else None
         facts = {} if self.saved is None else self.saved.facts
         self.wakes, self.sent = int(facts.get("step", 0)), int(facts.get("scalars", 0))
-        self.seconds, self.earlier_gradients = (
-            float(facts.get("seconds", 0.0)),
-            int(facts.get("gradients", 0)),
-        )
+        self.seconds = float(facts.get("seconds", 0.0))
+        self.earlier_gradients = int(facts.get("gradients", 0))
         self.history = History(COLUMNS)
         if self.saved is not None:
             self.history = History.from_array(self.saved.arrays["history"], COLUMNS)
@@ -100,18 +98,25 @@ class AsyncAgent(AgentProcess):
         self.agent = HostedAgent(s.index, s.problem.host([s.index]), s.network.at(0))
         X = first_point(s)
         self.value = s.problem.host([s.index]).value(X[None])
-        self.state: StoppingState = self.method.start(X, self.agent)
-        if self.saved is not None:
-            if not np.allclose(self.value, self.saved.values, rtol=1e-10, atol=0.0):
-                raise self.saved.refuse("belongs to other data: the objective at the start differs")
-            self.state = unflatten(self.state, self.saved)
+        if self.saved is None:
+            self.state: StoppingState = self.method.start(X, self.agent)
+            self.stamp = 0
+        else:
+            self.state, self.stamp = self.restored(X, self.saved), int(self.saved.facts["stamp"])
             self.event_log.record("resumed", step=self.wakes, life=life, notes=self.checkpoints.notes)
-        self.stamp = 0 if self.saved is None else int(self.saved.facts["stamp"])
         self.live(life)
         self.tell(*self.method.answer(self.state, [], self.agent), "answer", [])
         self.save()  # the neighbours' degrees are known from here on
         if self.saved is not None and self.checkpoints.agreed is None:
             self.catch_up()
+
+    def restored(self, X: Array, saved: Saved) -> StoppingState:
+        """The state of a checkpoint; CheckpointError if it is of other data."""
+        if not np.allclose(self.value, saved.values, rtol=1e-10, atol=0.0):
+            raise saved.refuse("belongs to other data: the objective at the start differs")
+        stranger = StandIn(self.settings.agents, len(self.agent.neighbours))
+        state: StoppingState = unflatten(self.method.start(X, stranger), saved)
+        return state
 
     def new_life(self, heard: int = 0) -> int:
         """A life that nobody has heard of, on disk."""

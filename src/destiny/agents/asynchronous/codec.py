@@ -57,11 +57,11 @@ class MessageCodec:
 
 
 class StandIn:
-    """An agent without data and neighbours (`destiny.protocols.LocalAgent`), for the shapes of messages."""
+    """An agent without data (`destiny.protocols.LocalAgent`), for the shapes of states and messages."""
 
-    def __init__(self, agents: int) -> None:
+    def __init__(self, agents: int, neighbours: int = 0) -> None:
         self.index, self.agents, self.own_weight = 0, agents, 1.0
-        self.neighbours, self.weights = np.empty(0, dtype=np.intp), np.empty(0)
+        self.neighbours, self.weights = np.arange(1, neighbours + 1, dtype=np.intp), np.zeros(neighbours)
 
     def gradient(self, X: Array) -> Array:
         """Any matrix will do."""
