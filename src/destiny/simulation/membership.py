@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
 
 from destiny.errors import SettingsError
 from destiny.protocols import Array, ProblemBase, TopologyBase
@@ -105,6 +104,8 @@ def check_world(world: World, network: TopologyBase) -> None:
 
 
 def _lambda(W: csr_array[Any, Any], members: Iterable[int], time: float) -> float:
+    from scipy.sparse.csgraph import connected_components
+
     inside = restricted(W, ids := sorted(members)).toarray()[np.ix_(ids, ids)]
     if not ids or connected_components(inside)[0] > 1:
         raise SettingsError(
