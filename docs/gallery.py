@@ -30,6 +30,14 @@ INTRO = """<!-- Written by docs/gallery.py, which runs the examples. Do not edit
 Scripts that run as they are, offline, in seconds; the demonstrations take a minute or so. They are in the folder
 `examples` of the repository. Most end in asserts that compare the answer with one computed in another way.
 """
+STORIES = {  # from data as they are to a picture, and what is asked there
+    "three_hospitals": "CSV files, gaps, unequal units",
+    "newspapers": "text, sparse",
+    "photographers": "images",
+    "turbines": "sensors that stream",
+    "libraries": "columns split over parties",
+    "private_screening": "private sums and differential privacy",
+}
 
 
 def title_and_text(example: Path) -> tuple[str, str]:
@@ -128,6 +136,7 @@ def card(example: Path) -> str:
     parts = [
         f"![]({picture(example)})",
         f"**{title}**",
+        f"*{STORIES[example.stem]}*" if example.stem in STORIES else "",
         text,
         f"[`examples/{example.name}`](#{example.stem})",
     ]
@@ -145,9 +154,15 @@ def source(example: Path) -> str:
 
 def page() -> str:
     """The whole page."""
-    examples = sorted(EXAMPLES.glob("*.py"), key=lambda e: (not draws(e), e.name))
-    cards = ['<div class="grid cards" markdown>\n', *map(card, examples), "</div>\n"]
-    return "\n".join([INTRO, *cards, "## The scripts\n", *map(source, examples)])
+    stories = [EXAMPLES / f"{name}.py" for name in STORIES]
+    others = sorted(set(EXAMPLES.glob("*.py")) - set(stories), key=lambda e: (not draws(e), e.name))
+    parts = ["## Six stories, from data to picture\n", *grid(stories), "## Further examples\n", *grid(others)]
+    return "\n".join([INTRO, *parts, "## The scripts\n", *map(source, [*stories, *others])])
+
+
+def grid(examples: list[Path]) -> list[str]:
+    """Examples side by side."""
+    return ['<div class="grid cards" markdown>\n', *map(card, examples), "</div>\n"]
 
 
 if __name__ == "__main__":

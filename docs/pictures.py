@@ -12,11 +12,12 @@ from explained import averaging, bias, feasibility, penalty, tracking
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_wine
 from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
 
 import destiny
 from destiny import report as reports
 from destiny.algorithms import ADSA, DRGTA, DeEPCA
-from destiny.estimators import DecentralizedPCA, DecentralizedScaler, biplot
+from destiny.estimators import DecentralizedPCA, DecentralizedScaler, biplot, silo_map
 from destiny.experiments import result_folder
 
 LOOKS = ((BLUE, "-"), (RED, "-"), (GREEN, "-"), (BLUE, "--"))
@@ -245,10 +246,11 @@ def differential_privacy() -> None:
 def wine_biplot() -> None:
     """The page on notebooks: wines of three makers, scaled together."""
     wine, maker = load_wine(return_X_y=True, as_frame=True)
-    scaler = DecentralizedScaler().set_output(transform="pandas")
-    silos = scaler.fit_transform([wine[maker == k] for k in range(3)])
-    pca = DecentralizedPCA(random_state=0).fit(silos)
-    biplot(pca, silos, IMAGES / "wine_biplot.png", labels=["Barolo", "Grignolino", "Barbera"])
+    names = ["Barolo", "Grignolino", "Barbera"]
+    silos = destiny.Silos({name: wine[maker == k] for k, name in enumerate(names)})
+    model = make_pipeline(DecentralizedScaler(), DecentralizedPCA(random_state=0)).fit(silos)
+    biplot(model, silos, IMAGES / "wine_biplot.png")
+    silo_map(model, silos, IMAGES / "wine_map.png")
 
 
 PICTURES: tuple[Callable[[], None], ...] = (

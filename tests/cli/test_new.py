@@ -46,7 +46,10 @@ def test_without_data_it_runs_as_it_is(command, tmp_path):
         assert schema == json_schema.schema()
         Draft7Validator(schema).validate(tables)
     assert command("run", tmp_path / "pca" / "experiment.toml", "--out", tmp_path / "out").code == 0
-    assert read(tmp_path / "out", "destiny-momentum").entry["converged"]
+    dry = command("run", tmp_path / "pca" / "experiment.toml", "--dry").out
+    assert "destiny-newton: chosen, as about" in dry
+    assert "a neighbour learns an agent's matrix of second moments" in dry
+    assert read(tmp_path / "out", "destiny-newton").entry["converged"]
 
 
 def test_tables_of_hospitals_are_read_as_they_are(command, clinics, tmp_path):
@@ -57,7 +60,8 @@ def test_tables_of_hospitals_are_read_as_they_are(command, clinics, tmp_path):
     assert (problem["sep"], problem["decimal"], problem["samples"]) == (";", ",", "rows")
     assert problem["columns"] == ["age", "bmi", "tsh"]
     assert command("run", tmp_path / "study" / "experiment.toml", "--out", tmp_path / "out").code == 0
-    axes = np.load(tmp_path / "out" / "destiny-momentum" / "solution.npz")["axes"]
+    (solution,) = (tmp_path / "out").glob("*/solution.npz")  # of the method that was chosen
+    axes = np.load(solution)["axes"]
     expected = np.linalg.svd(clinics - clinics.mean(axis=0), full_matrices=False)[2][:2].T
     np.testing.assert_allclose(np.abs(np.sum(axes * expected, axis=0)), 1, atol=1e-7)
 

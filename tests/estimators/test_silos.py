@@ -10,8 +10,9 @@ from destiny.errors import ProblemError, SettingsError
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 
+import pandas
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import accuracy_score
@@ -202,3 +203,21 @@ def test_refusals_name_the_party():
     frame = destiny.Silos([FRAME.iloc[:70], FRAME.iloc[70:]])
     with pytest.raises(ProblemError, match="columns must be in the order of fit"):
         DecentralizedPCA(random_state=0).fit(frame).transform(destiny.Silos([FRAME[FRAME.columns[::-1]]]))
+
+
+def test_a_party_applies_a_pipeline_to_its_own_table_without_a_warning(recwarn):
+    frames = {
+        name: pandas.DataFrame(part, columns=list("abcd"))
+        for name, part in zip("xyz", np.split(load_iris().data, [40, 90]), strict=True)
+    }
+    silos = destiny.Silos(frames)
+    pipe = make_pipeline(DecentralizedScaler(), DecentralizedPCA(2, random_state=0)).fit(silos)
+    together = pipe.transform(silos)["y"]
+    for own in (frames["y"], silos["y"]):
+        np.testing.assert_array_equal(pipe.transform(own), together)
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="same order"):
+        pipe.transform(frames["y"][["b", "a", "c", "d"]])
+    pipe[0].fit(frames["x"])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        pipe[0].transform(frames["y"].to_numpy())  # names of a frame: scikit-learn's rule

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from destiny import Messages
 from destiny.errors import SettingsError
 from destiny.estimators import (
     DecentralizedCCA,
     DecentralizedLDA,
     DecentralizedPCA,
+    DecentralizedRidge,
     DecentralizedScaler,
     OrthogonalRegression,
     SparseDictionary,
@@ -30,6 +32,11 @@ ESTIMATORS = {
     "lda": DecentralizedLDA(random_state=0),
     "cca": DecentralizedCCA(random_state=0),
     "wide": DecentralizedPCA(2, random_state=0),
+    "ridge": DecentralizedRidge(random_state=0),
+    "private": DecentralizedPCA(2, random_state=0, messages=Messages(private=True)),
+    "private run": DecentralizedPCA(
+        2, method="destiny-momentum", random_state=0, messages=Messages(private=True)
+    ),
 }
 
 
@@ -49,7 +56,7 @@ def weights(rank: int, name: str) -> np.ndarray | None:
 
 def views(name: str, table, labels):
     """X and y of an estimator: the last two columns are the other view of canonical correlations."""
-    return (table[:, :2], table[:, 2:]) if name == "cca" else (table, labels)
+    return (table[:, :2], table[:, 2:]) if name in ("cca", "ridge") else (table, labels)
 
 
 def attributes(fitted) -> dict[str, np.ndarray]:

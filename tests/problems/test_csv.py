@@ -13,10 +13,12 @@ import pytest
 from destiny import agents, networks, solve
 from destiny.agents import scaffold
 from destiny.engines.same_settings import columns_of, difference
-from destiny.errors import DestinyError
+from destiny.errors import DestinyError, ProblemError
 from destiny.experiments import file, result_folder
 from destiny.problems import PCA
 from destiny.problems.data import files as data
+from destiny.problems.data.csv import guess_keys, load_csv
+from destiny.problems.data.csv_layout import Csv
 from tests.helpers.agent_party import Party
 
 ROWS = np.array([[1.5, 2.0, 3.0], [4.0, 5.25, 6.0], [7.0, 8.0, 10.0], [0.5, 1.0, 2.0]])
@@ -489,3 +491,21 @@ def test_a_byte_order_mark_before_an_experiment(tmp_path):
 def test_a_scale_of_zero_is_refused(tmp_path):
     with pytest.raises(DestinyError, match=r"scale must be a number .* not 0; found 0"):
         read(tmp_path, both(PLAIN), scale=0)
+
+
+def test_letters_of_windows_programs_are_read_and_recognised(tmp_path):
+    path = tmp_path / "w.csv"
+    path.write_text("Größe;Straße\n1,5;3\n2,5;4\n", encoding="cp1252")
+    keys = guess_keys(path)
+    assert keys == {
+        "samples": "rows",
+        "encoding": "cp1252",
+        "sep": ";",
+        "decimal": ",",
+        "columns": ["Größe", "Straße"],
+    }
+    layout = Csv(**{key: keys[key] for key in ("sep", "decimal", "encoding", "columns")})
+    np.testing.assert_array_equal(load_csv(path, layout, "rows"), [[1.5, 3], [2.5, 4]])
+    path.write_bytes("a;b\n1;ö\n".encode())
+    with pytest.raises(ProblemError, match='must be text in ascii; found byte 0xc3; set encoding = "utf-8"'):
+        load_csv(path, Csv(sep=";", encoding="ascii"), "rows")

@@ -252,6 +252,38 @@ def test_values_know_their_shape():
     assert "6 values of 2 parties" in repr(values)
 
 
+def test_files_that_look_otherwise_are_read_with_settings_of_their_party(tmp_path):
+    (tmp_path / "north.csv").write_text("Größe;Gewicht\n1,5;2\n;4\n", encoding="utf-8")
+    (tmp_path / "west.csv").write_text("Gewicht,Größe\n6,5.5\n", encoding="cp1252")
+    files = {"north": tmp_path / "north.csv", "west": tmp_path / "west.csv"}
+    own = {"west": {"sep": ",", "decimal": ".", "encoding": "cp1252"}}
+    options = {"sep": ";", "decimal": ",", "gaps": True, "columns": ["Größe", "Gewicht"]}
+    silos = destiny.Silos(files, csv=own, **options)
+    np.testing.assert_array_equal(silos["north"], [[1.5, 2], [np.nan, 4]])
+    np.testing.assert_array_equal(silos["west"], [[5.5, 6]])
+    layouts = {name: Csv(sep=";", decimal=",", gaps=True) for name in files} | {
+        "west": Csv(encoding="cp1252")
+    }
+    assert destiny.Silos(files, csv=layouts, columns=["Größe"]).shape == (3, 1)
+    for changes, why in (
+        ({"csv": {}}, r'west.csv must be text in UTF-8; found byte 0xf6, .*set encoding = "cp1252"'),
+        (
+            {"csv": {"west": {"encoding": "cp1252"}}},
+            r'west.csv must hold numbers .*set sep = "," and decimal',
+        ),
+        ({"csv": {"vest": {}}}, "csv must be by party: north, west; found 'vest'"),
+        ({"csv": {"west": {"seperator": ","}}}, "settings of .csv files are .* found 'seperator'"),
+        ({"dezimal": ","}, "found 'dezimal': did you mean 'decimal'"),
+        ({"csv": Csv()}, "given as csv or by its settings; found csv and sep, decimal, gaps"),
+        ({"csv": ";"}, "csv must be destiny.problems.data.Csv.* found str"),
+        ({"encoding": "klingon"}, "encoding must be a name such as .* found 'klingon'"),
+    ):
+        with pytest.raises(ProblemError, match=why):
+            destiny.Silos(files, **{"csv": own, **options, **changes})
+    with pytest.raises(ProblemError, match=r"found one name, '\*.csv': give sorted\(glob.glob\('\*.csv'\)\)"):
+        destiny.Silos("*.csv")
+
+
 def test_adding_up_repeated_entries_of_a_block_leaves_the_rows_alone():
     expected = np.arange(1.0, 25.0).reshape(6, 4)
     columns = np.tile([0, 0, 1, 1, 2, 2, 3, 3], 6)  # every entry as two halves

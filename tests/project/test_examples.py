@@ -14,6 +14,12 @@ EXAMPLES = {
     "sparse_digits": ["sklearn"],
     "two_views": ["sklearn"],
     "wineries": ["sklearn"],
+    "three_hospitals": ["sklearn", "pandas"],
+    "newspapers": ["sklearn"],
+    "photographers": ["sklearn"],
+    "turbines": ["sklearn"],
+    "libraries": ["sklearn"],
+    "private_screening": ["sklearn"],
     "ica_contrast": ["jax"],
     "orthogonal_layer": ["torch", "sklearn"],
 }

@@ -434,7 +434,7 @@ def test_histories_without_rows_or_finite_numbers_are_no_trouble(copy):
     seen = see(folder)
     assert {t["key"] for t in seen.data["charts"][0]["traces"]} == {"DeEPCA"}
     (folder / "DESTINY" / "history.csv").write_text(
-        ",".join(COLUMNS) + "\n0,0,0,0.0,nan,nan,inf,-inf,0,0,0,0\n"
+        ",".join(COLUMNS) + "\n0,0,0,0.0,nan,nan,inf,-inf,0,0,0,0,0\n"
     )
     assert "DESTINY does not reach" in see(folder).text
 

@@ -15,7 +15,9 @@ from destiny.estimators.lda import DecentralizedLDA
 from destiny.estimators.pca import DecentralizedPCA
 from destiny.estimators.pictures import biplot, scree_plot
 from destiny.estimators.regression import OrthogonalRegression
+from destiny.estimators.ridge import DecentralizedRidge
 from destiny.estimators.scaler import DecentralizedScaler
+from destiny.estimators.silo_places import SiloPlace, silo_map
 from destiny.estimators.sparse_pca import DecentralizedSparsePCA
 from destiny.estimators.vertical_pca import VerticalPCA
 from destiny.estimators.vertical_ridge import VerticalRidge
@@ -25,13 +27,16 @@ __all__ = [
     "DecentralizedImputer",
     "DecentralizedLDA",
     "DecentralizedPCA",
+    "DecentralizedRidge",
     "DecentralizedScaler",
     "DecentralizedSparsePCA",
     "OrthogonalRegression",
     "SiloFolds",
+    "SiloPlace",
     "SparseDictionary",
     "VerticalPCA",
     "VerticalRidge",
     "biplot",
     "scree_plot",
+    "silo_map",
 ]

@@ -9,8 +9,12 @@ import numpy as np
 
 from destiny.engines.hosted import Engine, HostedAgents, Traffic
 from destiny.engines.totals import PHASES
+from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
+from destiny.run import message_memory
 from destiny.run.averaging import agree, rounds_to_agree
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.private_sums import exposure
 
 
 @dataclass(frozen=True)
@@ -47,27 +51,45 @@ class Average:
 
 
 class Averager:
-    """Averages quantities over all agents; ``rounds`` and ``scalars`` count the communication so far."""
+    """Averages quantities over all agents; ``rounds`` and ``scalars`` count the communication so far.
 
-    def __init__(self, network: TopologyBase, engine: Engine) -> None:
-        self.network, self.engine = network, engine
+    With private ``messages`` they are exact totals, of which nobody learns more than the average. Numbers of
+    few bits are for steps, which correct what rounding did to those before: averages always have 64.
+
+    Raises NetworkError if the network cannot hide what an agent sends.
+    """
+
+    def __init__(self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN) -> None:
+        self.network, self.engine, self.messages = network, engine, messages
         self.rounds = self.scalars = 0
+        if messages.private and network.agents > 1 and (why := exposure(network)) is not None:
+            raise NetworkError(why)
 
     def __call__(
-        self, quantity: Callable[[int], Array], size: Callable[[Array], Array] | None = None
+        self,
+        quantity: Callable[[int], Array],
+        size: Callable[[Array], Array] | None = None,
+        *,
+        units: bool = False,
     ) -> Average:
         """Return the average over all agents of ``quantity(agent)``, an array of the same shape at each.
 
         ``size`` gives the magnitudes of the entries of a stack: where averaging ends when nothing changes any
-        more, each entry is then compared with its own magnitude instead of the largest entry.
+        more, each entry is then compared with its own magnitude instead of the largest entry. ``units`` says
+        that entries have units of their own: a private total is rounded relative to the largest number with
+        the same exponent, so that each entry then has its own, of which neighbours learn.
         """
         team = self.engine.connect(NoObjective(self.network.agents), self.network)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
+            message_memory.begin_sums(team, self.network, self.messages, None)
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                if tree_is_faster(self.network):
+                if agents.private and units:
+                    columns = np.split(values.reshape(len(values), -1), values[0].size, axis=1)
+                    return np.concatenate(agents.exact_mean(*columns), axis=1).reshape(values.shape)
+                if agents.private or tree_is_faster(self.network):
                     return agents.exact_mean(values)[0]
                 return agree(agents, self.network, values, None if size is None else size(values))
 

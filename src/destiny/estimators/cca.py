@@ -30,6 +30,7 @@ from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.result import Result
 
@@ -63,7 +64,7 @@ class DecentralizedCCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         S_xx is replaced by (1 - shrinkage) S_xx + shrinkage tr(S_xx)/n I, and S_yy likewise. None is 0, or
         0.1 with a warning where one of them is singular: correlations of 1 would then mean nothing. With 0 a
         singular matrix is refused.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`. By default the agents average covariance matrices where that is predicted to
         be cheaper than a run of `destiny.algorithms.CDADT`, the method otherwise.
 
@@ -108,6 +109,7 @@ converged_, notes_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -118,6 +120,7 @@ converged_, notes_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to all rows, with all agents in this process.
@@ -222,7 +225,7 @@ converged_, notes_, network_
             rows, weights = session.rows[i], session.weights.get(i)
             return np.append(column_sums(rows, weights), len(rows) if weights is None else weights.sum())
 
-        sums = session.average(sums_and_size)
+        sums = session.average(sums_and_size, units=True)
         m = whole(sums.common[-1] * d)
         if m < self._min_rows:
             raise ProblemError(f"correlations need at least {self._min_rows} rows; found {m} at all agents")
@@ -230,7 +233,7 @@ converged_, notes_, network_
         for i, s in sums.by_agent.items():
             A = centre(session.rows[i], s[:-1] / s[-1], session.weights.get(i))
             scatter[i] = gram(A, None) / (d * s[-1])
-        variances = session.average(lambda i: d * np.diagonal(scatter[i]))
+        variances = session.average(lambda i: d * np.diagonal(scatter[i]), units=True)
         mean = sums.common[:-1] / sums.common[-1]
         if share == 0:
             self._require_variance(variances.common, mean)
@@ -239,7 +242,7 @@ converged_, notes_, network_
             if reason is None:
                 directions, moments, result = self._iterate(session, scatter, variances, share, p)
             else:
-                C = sum_of_matrices(session, scatter)
+                C = sum_of_matrices(session, scatter, variances)
                 directions, result = self._directions_of(C, share, p), None
                 moments = _moments(C, directions, split)
         except SingularMatrixError as error:
@@ -282,7 +285,7 @@ converged_, notes_, network_
             V = np.linalg.eigh(-X.T @ slope.by_agent[i])[1][:, ::-1]
             return np.asarray(d * (X @ V) / units[i][:, None])
 
-        directions = session.average(axes)
+        directions = session.average(axes, units=True)
         moments = session.average(lambda i: _moments(scatter[i], directions.by_agent[i], split))
         return directions.common, d * moments.common, solution.result
 

@@ -60,7 +60,7 @@ def average_class_sums(session: FitSession) -> tuple[dict[int, NDArray[np.intp]]
         rows = [np.bincount(codes[i], minlength=k)] if session.weights else []
         return np.column_stack([sums, *rows])
 
-    averages = session.average(sums_and_sizes)
+    averages = session.average(sums_and_sizes, units=True)
     require_few_classes(session.classes, averages.common[:, -1].sum() * session.agents)
     width = next(iter(session.rows.values())).shape[1] + 1
     sums = {i: s[:, :width] for i, s in averages.by_agent.items()}
@@ -78,11 +78,17 @@ def class_means(sums: Array) -> tuple[Array, Array]:
     return sums[:, :-1] / sums[:, -1:], sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
 
 
+def look_measured(classes: NDArray[Any], rows: int) -> bool:
+    """Whether the different labels of so many rows look like measured values and not like classes."""
+    return classes.dtype.kind not in "OUST" and len(classes) > MANY and rows < FEW * len(classes)
+
+
 def require_few_classes(classes: NDArray[Any], rows: float) -> None:
     """Raise ProblemError for whole numbers that look like the target of a regression."""
     k, m = len(classes), round(rows)
-    if classes.dtype.kind not in "OUST" and k > MANY and m < FEW * k:
+    if look_measured(classes, m):
         raise ProblemError(
             f"y must have the classes of the rows; found {k} different numbers in {m} rows, as in a "
-            "regression: put the values into classes, or give y.astype(str) if each number is a class"
+            "regression: take DecentralizedRidge, put the values into classes, or give y.astype(str) if each "
+            "number is a class"
         )

@@ -16,6 +16,7 @@ from destiny.problems import SDL
 from destiny.problems.data.partition import Source
 from destiny.problems.data.rows import row_blocks
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 
 
@@ -31,7 +32,7 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
     ----------
     n_components : int, optional
         Number of dictionary elements, by default n_features: a complete orthogonal dictionary.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`. The objective has many stationary points; the starting point, and so
         ``random_state``, decides which one the agents reach.
 
@@ -62,6 +63,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_agents = n_agents
@@ -71,6 +73,7 @@ converged_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return the codes of some rows, ``X components_^T``."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     check_array,
@@ -39,6 +40,7 @@ from destiny.problems.data import Silos
 from destiny.problems.data.rows import row_blocks
 from destiny.problems.data.table_checks import column_names, require_numbers, require_same_columns
 from destiny.run.history import History
+from destiny.run.messages import PLAIN, Messages, checked_messages
 from destiny.run.own_network import as_topology, is_topology
 from destiny.run.result import Result
 from destiny.validation import is_number, is_whole
@@ -57,8 +59,10 @@ class Decentralized:
 
     _supervised = False
     _joins_y = False  # whether y has numbers, which are kept beside those of X
+    _transforms = True
     _accepts_sparse = True
     _min_rows = 1
+    _named_by_silos = False  # whether the names of columns are those of Silos, whose tables are arrays
     _limits: tuple[tuple[str, float], ...] = (("tol", 0.0), ("max_rounds", 1))  # of the run, and their least
     _magnitudes = (1e-20, 1e20)  # range of the largest absolute entry: its square must be a normal float
     n_features_in_: int
@@ -66,6 +70,7 @@ class Decentralized:
     tol: float
     n_agents: int | None
     random_state: Any
+    messages: Messages | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to all rows, with all agents in this process.
@@ -101,6 +106,7 @@ class Decentralized:
             raise ProblemError("sample_weight must not be zero in all rows: some row must count")
         return self._fit_tables(dict(enumerate(tables)), Local(), len(tables))
 
+    @available_if(lambda self: self._transforms)  # type: ignore[untyped-decorator]
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit to all rows and return them transformed; a list of tables gives a list of arrays."""
         return self.fit(X, y, sample_weight).transform(X)  # type: ignore[attr-defined]
@@ -138,8 +144,10 @@ class Decentralized:
         mine = self._check_table(X, y, sample_weight, True, 0)
         names = [str(name) for name in column_names(X) or []]
         facts = {"number of features": self.n_features_in_, "feature names": names}
-        facts |= {"number of columns, with those of y": mine.rows.shape[1]} if self._joins_y else {}
+        joined = mine.rows.shape[1], *np.shape(mine.labels)[1:]
+        facts |= {"number of columns, with those of y": list(joined)} if self._joins_y else {}
         facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
+        facts |= {"messages": str(self.messages or PLAIN)}
         engine.require_same({"estimator": type(self).__name__, **facts})
         return self._fit_tables({rank: mine}, engine, ranks)
 
@@ -150,13 +158,14 @@ class Decentralized:
             value = getattr(self, name)
             if not is_number(value) or value < least:
                 raise SettingsError(f"{name} must be a number of at least {least:g}; found {value!r}")
+        messages = choose_messages(self.messages, type(self).__name__, averages_only=not self._limits)
         self._count_agents(agents)
         self._require_size(tables)
         own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = allgather(engine, own_seed)[0]
-        network = build_network(self.network, agents, seed)
+        network = build_network(self.network, agents, seed, messages)
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
-            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial))
+            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial, messages))
         return self
 
     def _require_size(self, tables: Mapping[int, Table]) -> None:
@@ -218,6 +227,7 @@ class Decentralized:
         """Note the columns of silos in the first fit; compare them with those of that fit otherwise."""
         if first:
             self.n_features_in_ = silos.shape[1]
+            self._named_by_silos = bool(silos.columns)
             if silos.columns:
                 self.feature_names_in_ = np.asarray(silos.columns, dtype=object)
             elif hasattr(self, "feature_names_in_"):
@@ -243,16 +253,21 @@ class Decentralized:
     def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return the result of scikit-learn's `validate_data`; raise its errors as one sentence."""
         require_numbers(X)
+        if options["reset"]:
+            self._named_by_silos = False
         try:
-            return validate_data(
-                self,
-                X,
-                *y,
-                accept_sparse="csr" if self._accepts_sparse else False,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan" if self._accepts_gaps else True,
-                **options,
-            )
+            with warnings.catch_warnings():
+                if self._named_by_silos:  # a party's table, or what a pipeline made of it
+                    warnings.filterwarnings("ignore", "X does not have valid feature names")
+                return validate_data(
+                    self,
+                    X,
+                    *y,
+                    accept_sparse="csr" if self._accepts_sparse else False,
+                    dtype=[np.float64, np.float32],
+                    ensure_all_finite="allow-nan" if self._accepts_gaps else True,
+                    **options,
+                )
         except (ValueError, TypeError) as error:
             raise as_problem_error(error, X) from error
 
@@ -335,6 +350,17 @@ class Decentralized:
             )
 
 
+def choose_messages(messages: Messages | None, name: str, *, averages_only: bool = False) -> Messages:
+    """Return how messages travel, by default in plain; raise SettingsError for few bits where none can be."""
+    chosen = PLAIN if messages is None else checked_messages(messages)
+    if averages_only and chosen.few_bits:
+        raise SettingsError(
+            f"{name} only averages, in numbers of 64 bits, as there are no later steps to correct what "
+            f"rounding does; found {chosen}: leave bits out"
+        )
+    return chosen
+
+
 def weighted_table(rows: Any, labels: NDArray[Any], sample_weight: Any) -> Table:
     """Return a table whose rows count as often as their weights say; rows of weight 0 are left out."""
     if sample_weight is None:
@@ -398,5 +424,5 @@ def _require_classes(labels: NDArray[Any]) -> None:
     if kind not in ("binary", "multiclass"):
         raise ProblemError(
             f"y must have the classes of the rows; found {labels[0]} and others (Unknown label type: "
-            f"{kind}): put the values into classes, or take a regressor"
+            f"{kind}): put the values into classes, or take DecentralizedRidge"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import type_of_target
 
 from destiny.errors import ProblemError
+from destiny.estimators.classifier import look_measured
 from destiny.estimators.inputs import call_for_silo
 from destiny.problems.data import Silos, SiloValues
 
@@ -75,6 +77,14 @@ class SiloFolds:
         if rows == 0:
             none = np.empty(0, dtype=np.intp)
             return [(none, none)] * self.get_n_splits()
-        classes = y is not None and type_of_target(y) in ("binary", "multiclass")
+        classes = y is not None and _are_classes(np.asarray(y))
         splitter = check_cv(self.cv, y, classifier=classes)
         return [(fit + start, test + start) for fit, test in splitter.split(np.empty((rows, 0)), y)]
+
+
+def _are_classes(y: NDArray[Any]) -> bool:
+    """Whether labels are classes, by which folds are stratified; whole numbers may be measured values."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of many classes, which is what is asked here
+        kind = type_of_target(y)
+    return kind in ("binary", "multiclass") and not look_measured(np.unique(y), len(y))

@@ -13,6 +13,7 @@ from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession
 from destiny.protocols import Array, Topology
+from destiny.run.messages import Messages
 from destiny.validation import is_number
 
 
@@ -30,8 +31,9 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         are no averages, and to find them agents would have to tell single entries.
     fill_value : float
         Of the strategy "constant".
-    n_agents, network, random_state
-        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network.
+    n_agents, network, random_state, messages
+        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network. There is no run, so that
+        ``messages`` may be private, but not of few bits.
 
     Attributes
     ----------
@@ -58,12 +60,14 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
+        messages: Messages | None = None,
     ) -> None:
         self.strategy = strategy
         self.fill_value = fill_value
         self.n_agents = n_agents
         self.network = network
         self.random_state = random_state
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return the rows with their gaps filled."""
@@ -108,7 +112,7 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         def totals(i: int) -> Array:
             return np.concatenate(sums_and_weights(session.rows[i], session.weights.get(i)))
 
-        sums = session.average(totals, np.abs).common
+        sums = session.average(totals, np.abs, units=True).common
         empty = np.flatnonzero(sums[n:] == 0)
         if empty.size:
             raise ProblemError(

@@ -33,6 +33,7 @@ from destiny.geometry.generalised import MassMatrix, SingularMatrixError
 from destiny.problems import Generalised
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.result import Result
 
@@ -62,7 +63,7 @@ class DecentralizedLDA(
         singular; with 0 a singular S_w is refused.
     priors : array-like (n_classes,), optional
         Probabilities of the classes, by default their shares of the rows.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`. By default the agents average S_w where that is predicted to be cheaper than
         a run of `destiny.algorithms.CDADT`, the method otherwise.
 
@@ -108,6 +109,7 @@ notes_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage
@@ -119,6 +121,7 @@ notes_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return ``X scalings_``, its first n_components columns: ``(rows, n_components)``."""
@@ -173,7 +176,7 @@ notes_, network_
             i: _scatter_within(session, i, codes[i], s, self._class_priors(s))
             for i, s in sums.by_agent.items()
         }
-        variances = session.average(lambda i: session.agents * np.diagonal(within[i]))
+        variances = session.average(lambda i: session.agents * np.diagonal(within[i]), units=True)
         if share == 0:
             sizes = np.abs(class_means(sums.common)[0]).max(axis=0)
             names = getattr(self, "feature_names_in_", None)

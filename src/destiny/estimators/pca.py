@@ -28,6 +28,7 @@ from destiny.problems.privacy import require_privacy
 from destiny.protocols import Algorithm, Array, ProblemBase, Topology
 from destiny.run.choice import choose
 from destiny.run.inputs import prepared_algorithm
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
 from destiny.run.privacy import require_private_messages
@@ -83,6 +84,10 @@ class DecentralizedPCA(Decentralized, PCA):
         noise, and uses the budget again.
     verbose : bool
         Show a progress bar during the run: rounds, residuals and the time left.
+    messages : destiny.Messages, optional
+        How messages travel, in plain by default. `Messages(private=True)` lets neighbours learn sums only,
+        and averages are exact totals; every agent must have two neighbours. `Messages(bits=8)` makes those of
+        a run small; averages keep 64 bits.
 
     Attributes
     ----------
@@ -127,6 +132,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         random_state: Any = None,
         privacy: Privacy | None = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_agents = n_agents
@@ -139,6 +145,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self.random_state = random_state
         self.privacy = privacy
         self.verbose = verbose
+        self.messages = messages
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Add rows to those of earlier calls and fit to all of them.
@@ -281,7 +288,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self._require_settings(n)
         moments = self._add_rows(session) if session.partial else None
         rows = self._row_sums(session, moments)
-        sums = session.average(rows.totals)
+        sums = session.average(rows.totals, units=True)
         weight = float(sums.common[n]) * session.agents
         m = round(weight) if session.private else whole(weight)
         row_count = rows.count(sums.common, m)
@@ -368,9 +375,14 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         if self.method is not None:
             prepared_algorithm(self.method, problem, session.network)
         if p == n or dimension.is_rule(self.n_components):
+            if session.messages.few_bits:
+                raise SettingsError(
+                    f"{session.messages} need a number of components below n_features, as all variances are "
+                    f"found by averages in 64 bits; found n_components = {self.n_components!r}"
+                )
             return ["the agents averaged their covariances, as all variances were asked for"]
         if self.method is None:
-            choice = choose(problem, session.network)
+            choice = choose(problem, session.network, messages=session.messages)
             if choice.algorithm.about is not None and choice.algorithm.about.triangles:
                 return [
                     f"the agents averaged their covariances, the model of destiny-newton: {choice.reason}"
@@ -392,7 +404,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
                     "the variances it would follow from"
                 )
             require_privacy(self.privacy)
-            require_private_messages(self.privacy, private=False)
+            require_private_messages(self.privacy, session.messages.private)
             return PrivateSums(session, self.privacy, n, self._count_components(n, "n_features"))
         if self._accepts_gaps:
             return GapSums(session)
@@ -417,6 +429,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         """
         if (
             self.method is None
+            and not session.messages.few_bits
             and isinstance(rows, ExactSums)
             and not session.partial
             and has_few_rows(session, m, problem.shape)

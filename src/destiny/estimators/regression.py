@@ -21,6 +21,7 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession, whole
 from destiny.geometry.stiefel import polar
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.validation import is_number
 
@@ -53,7 +54,7 @@ class OrthogonalRegression(
     target_scale : float
         Scale of the targets relative to the best scale for the projection on the class means. Large values
         lead to this projection, values below 1 towards ordinary least squares.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`; the starting point is the projection on the class means.
 
     Attributes
@@ -86,6 +87,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.target_scale = target_scale
@@ -96,6 +98,7 @@ converged_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return the projection of the rows minus their mean, ``(rows, n_components)``."""

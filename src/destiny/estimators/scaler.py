@@ -17,6 +17,7 @@ from destiny.estimators.session import FitSession, whole
 from destiny.problems.data.rows import row_blocks
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Array, Topology
+from destiny.run.messages import Messages
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 100 * EPS  # relative error of a mean that agents computed by averaging, generously
@@ -36,8 +37,9 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         Subtract the mean. Sparse rows cannot be centred without becoming dense: take False for them.
     with_std : bool
         Divide by the standard deviation; a constant column is divided by 1.
-    n_agents, network, random_state
-        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network.
+    n_agents, network, random_state, messages
+        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network. There is no run, so that
+        ``messages`` may be private, but not of few bits.
 
     Attributes
     ----------
@@ -71,12 +73,14 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
+        messages: Messages | None = None,
     ) -> None:
         self.with_mean = with_mean
         self.with_std = with_std
         self.n_agents = n_agents
         self.network = network
         self.random_state = random_state
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return rows minus the mean, divided by the standard deviations."""
@@ -149,7 +153,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         def totals(i: int) -> Array:
             return np.concatenate(sums_and_weights(session.rows[i], session.weights.get(i)))
 
-        sums = session.average(totals, np.abs)
+        sums = session.average(totals, np.abs, units=True)
         counts = sums.common[n:] * session.agents
         if not counts.any():
             raise ProblemError("a scaler needs rows with numbers; found none at any agent")
@@ -161,7 +165,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         self.var_ = self.scale_ = None
         if self.with_std:
             squares = session.average(
-                lambda i: _squares(session.rows[i], session.weights.get(i), mean[i]), np.abs
+                lambda i: _squares(session.rows[i], session.weights.get(i), mean[i]), np.abs, units=True
             )
             with np.errstate(invalid="ignore"):
                 variance = squares.common / sums.common[n:]

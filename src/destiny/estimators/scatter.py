@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError, SettingsError
+from destiny.estimators.averager import Average
 from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array
@@ -62,18 +63,40 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
     network = session.network
     if method is not None or network.changes or network.diameter is None or shape[0] > MOST:
         return None
-    matrices, run = newton_cost(shape, network), momentum_cost(shape, network)
+    if session.messages.few_bits:  # which only steps have
+        return None
+    matrices, run = newton_cost(shape, network, session.messages), momentum_cost(shape, network)
+    if session.messages.private and matrices.time > run.time:
+        return "the agents averaged their scatter matrices: the private sums of a run would tell more"
     if matrices.time > run.time:
         return None
     return f"the agents averaged their scatter matrices: a run is predicted to take {run} or more"
 
 
-def sum_of_matrices(session: FitSession, parts: Mapping[int, Array]) -> Array:
-    """Return the sum over all agents of symmetric ``parts`` ``(n, n)``, the same bits in every process."""
+def sum_of_matrices(
+    session: FitSession, parts: Mapping[int, Array], variances: Average | None = None
+) -> Array:
+    """Return the sum over all agents of symmetric ``parts`` ``(n, n)``, the same bits in every process.
+
+    With ``variances`` of the columns they are averaged as correlations, of which private totals, which have
+    one exponent for all entries, keep the digits.
+    """
     n = len(next(iter(parts.values())))
     upper = np.triu_indices(n)
     total = np.zeros((n, n))
-    total[upper] = session.agents * session.average(lambda i: parts[i][upper]).common
+
+    def part(i: int) -> Array:
+        return np.asarray(
+            parts[i][upper] if variances is None else parts[i][upper] / units(variances.by_agent[i])
+        )
+
+    def units(variance: Array) -> Array:
+        deviation = np.sqrt(np.where(variance > 0, variance, 1.0))
+        return np.asarray(np.outer(deviation, deviation)[upper])
+
+    total[upper] = session.agents * session.average(part).common
+    if variances is not None:
+        total[upper] *= units(variances.common)
     return np.asarray(np.triu(total) + np.triu(total, 1).T)
 
 

@@ -21,13 +21,19 @@ from destiny.geometry.stiefel import polar
 from destiny.problems.data.partition import Source, remote_source
 from destiny.problems.data.tables import TableSource
 from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
+from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Composite
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology, is_topology
+from destiny.run.private_sums import exposure
 from destiny.run.result import Result
 from destiny.run.solve import solve
 
 WHOLE = 1e-12  # relative rounding of a sum over all agents
+DRAWS = (
+    50  # of a random network: less than one in a hundred of the default ones has an agent with one neighbour
+)
+SEEDS = 2**31  # as scikit-learn draws them
 
 
 class FitSession:
@@ -38,6 +44,8 @@ class FitSession:
     rows, labels, weights : dict
         The rows, labels and weights of the agents of this process, by agent number; without labels, or where
         every row counts once, those are empty.
+    targets : dict
+        What is predicted of the rows, if it is no class.
     partial : bool
         Whether these rows are added to those of earlier fits.
     average : Averager
@@ -46,6 +54,8 @@ class FitSession:
         Of the fitted attributes: float32 if all rows are float32, float64 otherwise.
     classes : ndarray
         The different labels of all agents, sorted; empty without labels.
+    messages : Messages
+        How messages travel, in runs and averages.
     private : bool
         Whether nothing may be told of the rows but sums with noise.
     """
@@ -58,12 +68,15 @@ class FitSession:
         engine: Engine,
         seed: int,
         partial: bool = False,
+        messages: Messages = PLAIN,
     ) -> None:
         self.network, self.engine, self.seed, self.partial = network, engine, seed, partial
         self.rows = {i: table.rows for i, table in tables.items()}
         self.labels = {i: table.labels for i, table in tables.items() if labelled}
+        self.targets = {i: table.labels for i, table in tables.items() if not labelled}
         self.weights = {i: table.weights for i, table in tables.items() if table.weights is not None}
-        self.average = Averager(network, engine)
+        self.messages = messages
+        self.average = Averager(network, engine, messages)
         self.rounds = self.scalars = 0  # of all runs
         self.private = False
         single = allgather(engine, all(rows.dtype == np.float32 for rows in self.rows.values()))
@@ -104,6 +117,7 @@ class FitSession:
                 tolerance=settings["tol"],
                 # The agents detect convergence from local quantities if the method can.
                 decentralised=method is None or as_algorithm(method).residual is not None,
+                messages=self.messages,
             )
         except SettingsError as error:
             if error.option == "rounds":  # max_rounds here
@@ -194,9 +208,10 @@ def _kind(labels: NDArray[Any]) -> str:
     return "text" if labels.dtype.kind in "UST" else type(labels.flat[0]).__name__.replace("str", "text")
 
 
-def build_network(network: Any, agents: int, seed: int) -> TopologyBase:
+def build_network(network: Any, agents: int, seed: int, messages: Messages = PLAIN) -> TopologyBase:
     """Return the network of this name, or ``network`` itself.
 
+    A random network that cannot hide what an agent sends in private ``messages`` is drawn again.
     Raises SettingsError if it is neither a name nor a network, or has another number of agents.
     """
     if isinstance(network, str):
@@ -205,7 +220,12 @@ def build_network(network: Any, agents: int, seed: int) -> TopologyBase:
         options = options if network == "erdos-renyi" else {}
         if network in networks.KINDS and "seed" in networks.options_of(network):
             options["seed"] = seed
-        return networks.build(network, agents, **options)
+        drawn = networks.build(network, agents, **options)
+        for other in range(1, DRAWS if messages.private and "seed" in options else 1):
+            if agents == 1 or exposure(drawn) is None:
+                break
+            drawn = networks.build(network, agents, **options | {"seed": (seed + other) % SEEDS})
+        return drawn
     if not is_topology(network):
         raise SettingsError(f"network must be a name or one of destiny.networks; found {network!r}")
     topology = as_topology(network)

@@ -15,6 +15,7 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession, whole
 from destiny.problems import L1, regularised
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.messages import Messages
 from destiny.run.metrics import sparsity
 from destiny.run.options import SolveOptions
 from destiny.validation import is_number
@@ -39,7 +40,7 @@ class DecentralizedSparsePCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Tra
     alpha : float
         Weight of the l1 norm, at least 0: the larger, the more entries are zero. With 0 the components span
         the subspace of PCA.
-    n_agents, network, method, tol, max_rounds, random_state, verbose
+    n_agents, network, method, tol, max_rounds, random_state, verbose, messages
         As in `DecentralizedPCA`; ``method`` is proximal DESTINY by default. The objective has many stationary
         points; the starting point, and so ``random_state``, decides which one the agents reach.
 
@@ -80,6 +81,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -90,6 +92,7 @@ converged_, network_
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def transform(self, X: Any) -> Any:
         """Return the coordinates of some rows along the components, ``(rows, n_components)``."""
@@ -122,7 +125,7 @@ converged_, network_
             size = rows.shape[0] if weight is None else weight.sum()
             return np.append(column_sums(rows, weight), size)
 
-        sums = session.average(sums_and_size)
+        sums = session.average(sums_and_size, units=True)
         m = whole(sums.common[-1] * session.agents)
         if m < self._min_rows:
             raise ProblemError(

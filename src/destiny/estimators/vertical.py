@@ -11,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from destiny.engines import Local
 from destiny.errors import ProblemError
 from destiny.estimators.averager import Averager
+from destiny.estimators.fitting import choose_messages
 from destiny.estimators.rows import refuse_other_containers
 from destiny.estimators.session import build_network
 from destiny.problems.data import Silos
 from destiny.problems.data.rows import MappedRows
 from destiny.protocols import Array, TopologyBase
+from destiny.run.messages import Messages
 
 
 class Vertical:
@@ -26,6 +28,7 @@ class Vertical:
     network_: TopologyBase
     network: Any
     random_state: Any
+    messages: Messages | None
     _widths: list[int]
 
     def _tables(self, X: Any, first: bool) -> list[Any]:
@@ -65,7 +68,8 @@ class Vertical:
     def _start(self, parties: int) -> tuple[TopologyBase, int]:
         """Return the network and the seed of a fit."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return build_network(self.network, parties, seed), seed
+        messages = choose_messages(self.messages, type(self).__name__)
+        return build_network(self.network, parties, seed, messages), seed
 
     @property
     def _parts(self) -> list[slice]:
@@ -82,7 +86,8 @@ class Vertical:
             rows = np.subtract(tables[i], self.mean_[parts[i]], dtype=np.float64)
             return np.asarray(rows @ factors[parts[i]])
 
-        return len(tables) * Averager(self.network_, Local())(share).common
+        messages = choose_messages(self.messages, type(self).__name__)
+        return len(tables) * Averager(self.network_, Local(), messages)(share).common
 
 
 def centred_tables(tables: list[Any]) -> tuple[dict[int, Array], Array]:

@@ -14,12 +14,15 @@ from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local
 from destiny.errors import ProblemError, SettingsError
+from destiny.estimators.fitting import choose_messages
 from destiny.estimators.rows import Table
 from destiny.estimators.session import FitSession
 from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.choice import krylov_obstacle
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
 from destiny.validation import is_whole
@@ -37,8 +40,9 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ----------
     n_components : int
         Below the number of rows, and at most the number of columns of all parties.
-    network, method, tol, max_rounds, random_state, verbose
-        As in `DecentralizedPCA`.
+    network, method, tol, max_rounds, random_state, verbose, messages
+        As in `DecentralizedPCA`; ``method`` is `DestinyKrylov` by default, and
+        `DestinyMomentum` where the network changes or messages have few bits.
 
     Attributes
     ----------
@@ -75,6 +79,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
+        messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
         self.network = network
@@ -83,6 +88,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.verbose = verbose
+        self.messages = messages
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit to the columns of all parties.
@@ -118,9 +124,13 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 network,
                 Local(),
                 seed,
+                messages=choose_messages(self.messages, type(self).__name__),
             )
-            # A run, however few columns there are: averaging once would tell the span of all columns.
-            solution = session.solve(PCA(list(centred.values()), p), self.get_params())
+            problem = PCA(list(centred.values()), p)
+            # Not by averaged models: their messages have a number for each pair of rows.
+            steps = krylov_obstacle(problem, network, session.messages) is None
+            kind = "destiny-krylov" if steps else "destiny-momentum"
+            solution = session.solve(problem, self.get_params() | {"method": self.method or kind})
             loadings = {i: A.T @ solution.by_agent[i] for i, A in centred.items()}
 
             def variances(i: int) -> Array:
@@ -149,7 +159,8 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         self.converged_ = solution.result.converged
         if not self.converged_:
             warnings.warn(
-                f"VerticalPCA did not converge: {solution.result.reason}; raise max_rounds or tol",
+                f"VerticalPCA did not converge: {solution.result.reason}; let parties scale their columns, "
+                "or raise max_rounds or tol",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -14,8 +14,10 @@ from threadpoolctl import threadpool_limits
 from destiny.engines import Local
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Averager
+from destiny.estimators.fitting import choose_messages
 from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.protocols import Array, Topology
+from destiny.run.messages import Messages
 from destiny.validation import is_number
 
 RANK = 1e-12  # variance, relative to the largest of a party's directions, below which a direction is left out
@@ -37,8 +39,9 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
         The iteration ends when the gradient is below ``tol`` times that at the start.
     max_iter : int, optional
         By default twice the number of columns, plus 10: in exact arithmetic as many as columns are enough.
-    network, random_state
-        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network.
+    network, random_state, messages
+        As in `DecentralizedPCA`; ``random_state`` is the seed of a random network. There is no run, so that
+        ``messages`` may be private, but not of few bits.
 
     Attributes
     ----------
@@ -68,12 +71,14 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_iter: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
+        messages: Messages | None = None,
     ) -> None:
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
         self.network = network
         self.random_state = random_state
+        self.messages = messages
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the columns of all parties.
@@ -100,8 +105,9 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ProblemError(
                 f"y must have a number for each of the {tables[0].shape[0]} rows; found shape {targets.shape}"
             )
+        messages = choose_messages(self.messages, type(self).__name__, averages_only=True)
         network, _ = self._start(len(tables))
-        average = Averager(network, Local())
+        average = Averager(network, Local(), messages)
         with threadpool_limits(1):
             centred, self.mean_ = centred_tables(tables)
             mean = targets.mean(axis=0)

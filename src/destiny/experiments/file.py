@@ -58,6 +58,7 @@ PROBLEM = {
     "header": bool,
     "sep": str,
     "decimal": Literal[".", ","],
+    "encoding": str,
     "columns": list[str],
     "index": str | int,
     "target-columns": list[str],
@@ -76,7 +77,12 @@ DEFAULTS: dict[str, Any] = {
     "batch": None,
 }
 """What it means to leave a key of [problem] out; `complete_problem` writes it out."""
-LAYOUT = ("header", "sep", "decimal")  # of all .csv files; columns and index are of data or of targets alone
+LAYOUT = (
+    "header",
+    "sep",
+    "decimal",
+    "encoding",
+)  # of all .csv files; columns and index are of data or of targets alone
 CSV_KEYS = (*LAYOUT, "columns", "index", "target-columns", "target-index")
 TOP = {
     "problem": dict,

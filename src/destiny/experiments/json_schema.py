@@ -64,6 +64,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "header": "whether .csv files begin with names of columns",
         "sep": "what stands between the fields of .csv files",
         "decimal": "the decimal sign of .csv files",
+        "encoding": "of letters in .csv files: utf-8, or cp1252 of many Windows programs",
         "columns": "the columns to read, by name, in this order",
         "index": "a column to leave out, such as row labels: its name or its number from 0",
         "target-columns": "the same as columns, for targets",

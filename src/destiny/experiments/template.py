@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from destiny.algorithms import DestinyMomentum
 from destiny.errors import SettingsError
 from destiny.experiments.json_schema import MEANINGS
 from destiny.experiments.toml_text import to_toml
@@ -32,15 +31,14 @@ HEAD = """\
 
 """
 MORE = """\
-# standardise = true              # also divide each column by its standard deviation
+# standardise = true              # also divide each column by its standard deviation: for unequal units
 """
 HINTS = {
     "network": """\
 # kind = "random-regular"         # more links, fewer rounds; needs: degree = 3, seed = 0
-""",
-    "algorithm": """\
-# [[algorithm]]                   # another one to compare with: destiny compare shows them side by side
-# kind = "destiny"                # the paper's method; docs/methods.md has all of them
+
+# [[algorithm]]                   # the method is chosen by itself, and the result says why; to choose one,
+# kind = "destiny-momentum"       # any of docs/methods.md; of several tables destiny compare shows all
 """,
 }
 OWN_FILES = """\
@@ -77,7 +75,6 @@ def make_tables(answers: Answers, folder: Path) -> dict[str, Any]:
     return {
         "problem": problem,
         "network": {"kind": a.network},
-        "algorithm": [{"kind": DestinyMomentum.kind}],
         "stop": {"rounds": SolveOptions.rounds, "tolerance": SolveOptions.tolerance},
         "run": {"every": SolveOptions.every, "checkpoint": SolveOptions.checkpoint_every},
     }

@@ -58,6 +58,12 @@ def sentences(run: Run) -> list[str]:
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
         f"; over one link that is at most {size(limit * silent.bytes)} each way"
     )
+    if run.choice is not None:
+        lines.insert(0, f"chosen, as {run.choice.reason}")
+    if run.algorithm.about is not None and run.algorithm.about.triangles and not messages.private:
+        lines.append(
+            "in plain messages a neighbour learns an agent's matrix of second moments, from the first of them"
+        )
     return lines
 
 

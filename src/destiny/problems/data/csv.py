@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import itertools
 import re
@@ -33,7 +34,7 @@ from destiny.problems.data.csv_layout import (
 )
 from destiny.protocols import Array
 
-ENCODING = "utf-8-sig"  # some programs begin the file with a byte order mark
+WINDOWS = "cp1252"  # the encoding of many programs that do not write UTF-8
 SEP_LINE = re.compile('"?sep=.?"?')  # a first line that tells Excel the separator
 PEEK = 6  # lines read to recognise the layout
 
@@ -64,7 +65,7 @@ def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
 
     Without ``samples`` a header is refused: nothing else says whether it names features or samples.
     """
-    lines = list(itertools.islice(_lines(file), PEEK))
+    lines = list(itertools.islice(_lines(file, layout), PEEK))
     if not lines:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
     check_layout(file, [line for _, line in lines], layout)
@@ -104,12 +105,14 @@ def guess_keys(file: Path) -> dict[str, Any]:
 
     With a header they name the columns that hold numbers, so that files may have them in any order.
     """
-    lines = [line for _, line in itertools.islice(_lines(file), PEEK)]
+    layout = Csv() if _is_unicode(file) else Csv(encoding=WINDOWS)
+    lines = [line for _, line in itertools.islice(_lines(file, layout), PEEK)]
     if not lines:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
     sep, decimal, _ = likely_layout(lines)
     keys = (
         {"samples": "rows"}
+        | ({"encoding": WINDOWS} if layout.encoding == WINDOWS else {})
         | ({"sep": sep} if sep != "," else {})
         | ({"decimal": ","} if decimal == "," else {})
     )
@@ -159,12 +162,14 @@ def read_fields(file: Path, layout: Csv, column: str) -> list[str]:
     everything = replace(layout, columns=None, index=None)
     head = read_head(file, everything, "rows")
     k = _position(file, head.header, column, "labels")
-    return [split_line(line, layout.sep)[k].strip() for number, line in _lines(file) if number > head.line]
+    return [
+        split_line(line, layout.sep)[k].strip() for number, line in _lines(file, layout) if number > head.line
+    ]
 
 
 def _body(file: Path, layout: Csv, head: Head) -> Iterator[str]:
     """The lines below the header, with decimal points; raises `ProblemError` for a wrong number of fields."""
-    for number, line in _lines(file):
+    for number, line in _lines(file, layout):
         if number <= head.line:
             continue
         found = line.count(layout.sep) + 1 if '"' not in line else len(split_line(line, layout.sep))
@@ -196,7 +201,7 @@ def _fields_to_read(line: str, layout: Csv, head: Head) -> list[str]:
 
 def _explain(file: Path, layout: Csv, head: Head) -> None:
     """Raise `ProblemError` with the first field that is not a number."""
-    for number, line in _lines(file):
+    for number, line in _lines(file, layout):
         if number <= head.line:
             continue
         fields = split_line(line, layout.sep)
@@ -210,7 +215,9 @@ def _explain(file: Path, layout: Csv, head: Head) -> None:
                 cure = 'set decimal = ","' if comma else WITHOUT_THOUSANDS
             elif head.header:
                 cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
-                cure += f"{prefix}columns" + (", or read gaps as NaN (Csv(gaps=True))" if not text else "")
+                cure += f"{prefix}columns" + (
+                    ", or give estimators destiny.Silos(files, gaps=True)" if not text else ""
+                )
             elif number == 1 and layout.header is None:
                 cure = "correct it, or set header = true if the line names columns"
             else:
@@ -260,17 +267,42 @@ def _check_names(file: Path, header: Sequence[str], columns: Sequence[int], layo
     )
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are not blank."""
-    with _open(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if number == 1 and SEP_LINE.fullmatch(line.strip()):
-                continue
-            if line.strip(" \r\n"):  # tabs may separate gaps
-                yield number, line.rstrip("\r\n")
+def _lines(file: Path, layout: Csv) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines that are not blank; raises `ProblemError` for another encoding."""
+    try:
+        with _open(file, layout.encoding) as lines:
+            for number, line in enumerate(lines, 1):
+                if number == 1 and SEP_LINE.fullmatch(line.strip()):
+                    continue
+                if line.strip(" \r\n"):  # tabs may separate gaps
+                    yield number, line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        expected, source, other = "UTF-8", ", as in files of older Windows programs", WINDOWS
+        if not is_unicode_name(layout.encoding):
+            expected, source, other = layout.encoding, "", "utf-8"
+        raise ProblemError(
+            f"{file} must be text in {expected}; found byte {error.object[error.start]:#x}{source}; set "
+            f'encoding = "{other}", or save it as UTF-8 (in Excel: "CSV UTF-8")'
+        ) from error
 
 
-def _open(file: Path) -> IO[str]:
+def is_unicode_name(encoding: str) -> bool:
+    """Whether this is a name of UTF-8."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+
+
+def _is_unicode(file: Path) -> bool:
+    """Whether the whole file is UTF-8."""
+    try:
+        with _open(file, "utf-8") as lines:
+            return all(True for _ in lines)
+    except UnicodeDecodeError:
+        return False
+
+
+def _open(file: Path, encoding: str) -> IO[str]:
+    if is_unicode_name(encoding):
+        encoding = "utf-8-sig"  # some programs begin the file with a byte order mark
     if file.suffix.lower() == ".gz":
-        return gzip.open(file, "rt", encoding=ENCODING)
-    return file.open(encoding=ENCODING)
+        return gzip.open(file, "rt", encoding=encoding)
+    return file.open(encoding=encoding)

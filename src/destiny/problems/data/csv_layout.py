@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,6 +43,8 @@ class Csv:
         A column to leave out, by its name or its number from 0.
     gaps : bool
         Whether fields may be missing: empty, NA, N/A or null. They are then NaN.
+    encoding : str
+        Of letters: "utf-8", or "cp1252" of many Windows programs.
     prefix : str
         What the keys ``columns`` and ``index`` begin with in messages.
     """
@@ -51,6 +55,7 @@ class Csv:
     columns: Sequence[str] | None = None
     index: str | int | None = None
     gaps: bool = False
+    encoding: str = "utf-8"
     prefix: str = ""
 
     def __post_init__(self) -> None:
@@ -58,6 +63,12 @@ class Csv:
             raise ProblemError(
                 f'sep must be one character that no number contains, such as ";" or "\\t"; found {self.sep!r}'
             )
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError) as error:
+            raise ProblemError(
+                f'encoding must be a name such as "utf-8" or "cp1252"; found {self.encoding!r}'
+            ) from error
         if self.decimal not in (".", ","):
             raise ProblemError(f'decimal must be "." or ","; found {self.decimal!r}')
         if self.sep == self.decimal:
@@ -88,6 +99,46 @@ class Csv:
     def by_name(self) -> bool:
         """Whether columns are chosen by their names."""
         return self.columns is not None or isinstance(self.index, str)
+
+
+def layouts_of_parties(csv: object, common: Mapping[str, Any], parties: Sequence[str]) -> dict[str, Csv]:
+    """The layout of the files of each party: of all, or ``csv[party]`` where that differs.
+
+    Raises ProblemError for settings that there are not.
+    """
+    if isinstance(csv, Csv):
+        if common:
+            raise ProblemError(
+                f"a layout is given as csv or by its settings; found csv and {', '.join(common)}"
+            )
+        return dict.fromkeys(parties, csv)
+    base = _layout_of(common)
+    if csv is None:
+        return dict.fromkeys(parties, base)
+    if not isinstance(csv, Mapping):
+        raise ProblemError(
+            "csv must be destiny.problems.data.Csv(...), or a dict of them by party; found "
+            f"{type(csv).__name__}"
+        )
+    for party in csv:
+        if party not in parties:
+            raise ProblemError(f"csv must be by party: {shorten(list(parties))}; found {party!r}")
+    own = {
+        party: one if isinstance(one, Csv) else _layout_of({**common, **one}) for party, one in csv.items()
+    }
+    return {party: own.get(party, base) for party in parties}
+
+
+def _layout_of(settings: Mapping[str, Any]) -> Csv:
+    known = [field.name for field in fields(Csv) if field.name not in ("prefix", "columns")]
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise ProblemError(
+                f"settings of .csv files are {', '.join(known)}; found {name!r}"
+                + (f": did you mean {near[0]!r}?" if near else "")
+            )
+    return Csv(**settings)
 
 
 def check_layout(file: Path, lines: Sequence[str], layout: Csv) -> None:

@@ -219,11 +219,6 @@ def _read(file: Path, reader: Callable[[], T]) -> T:
         return reader()
     except DestinyError:
         raise
-    except UnicodeDecodeError as error:
-        raise ProblemError(
-            f"{file} must be text in UTF-8; found byte {error.object[error.start]:#x}, as in files of older "
-            'Windows programs; save it as UTF-8 (in Excel: "CSV UTF-8")'
-        ) from error
     except Exception as error:  # a damaged file can make a parser fail in any way
         if file.suffix.startswith(".np") and "object" in str(error).lower():
             raise ProblemError(

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from destiny.errors import DestinyError, ProblemError
 from destiny.notebook import heading, page, table
-from destiny.problems.data.csv_layout import Csv, shorten
+from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
 from destiny.problems.data.open_table import Opened, open_table
 from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
@@ -40,11 +40,14 @@ class Silos(PerParty):
         another order.
     labels : str, optional
         Name of a column that is not a feature: numbers or text, kept in the attribute ``labels``.
-    csv : Csv, optional
-        Layout of ``.csv`` files: ``destiny.problems.data.Csv(sep=";", decimal=",", gaps=True)``.
+    csv : Csv, or mapping from parties, optional
+        Layout of all ``.csv`` files; or, for parties whose files look otherwise, a `Csv` or the settings that
+        differ: ``{"west": {"encoding": "cp1252"}}``.
     split : {"rows", "columns"}
         What differs between parties. "columns": parties have different columns of the same rows, in the
         same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`.
+    **layout
+        Settings of `destiny.problems.data.Csv` for all ``.csv`` files: ``sep=";", decimal=",", gaps=True``.
 
     Attributes
     ----------
@@ -76,8 +79,9 @@ class Silos(PerParty):
         parties: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         labels: str | None = None,
-        csv: Csv | None = None,
+        csv: Csv | Mapping[str, Csv | Mapping[str, Any]] | None = None,
         split: Literal["rows", "columns"] = "rows",
+        **layout: Any,
     ) -> None:
         if split not in ("rows", "columns"):
             raise ProblemError(f'split must be "rows" or "columns"; found {split!r}')
@@ -86,9 +90,10 @@ class Silos(PerParty):
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
+        layouts = layouts_of_parties(csv, layout, self.parties)
         opened = [
-            self._for_party(k, partial(open_table, source, columns, labels, csv))
-            for k, source in enumerate(sources)
+            self._for_party(k, partial(open_table, source, columns, labels, layouts[party]))
+            for k, (party, source) in enumerate(zip(self.parties, sources, strict=True))
         ]
         self.parts = tuple(one.rows for one in opened)
         gaps = [
@@ -260,7 +265,13 @@ def _as_plain(rows: Any) -> Any:
 
 def _name_parties(tables: Any, parties: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the parties; raise ProblemError if they or the tables cannot be used."""
-    if isinstance(tables, str | Path) or not isinstance(tables, Sequence | Mapping):
+    if isinstance(tables, str | Path):
+        cure = f"sorted(glob.glob({str(tables)!r}))" if "*" in str(tables) else f"[{str(tables)!r}, ...]"
+        raise ProblemError(
+            f"silos are a list of tables, or a dict of them by party; found one name, {str(tables)!r}: give "
+            f"{cure}"
+        )
+    if not isinstance(tables, Sequence | Mapping):
         raise ProblemError(
             f"silos are a list of tables, or a dict of them by party; found {type(tables).__name__}"
         )
