@@ -213,7 +213,6 @@ REFUSED = {
     "takes one regulariser; found L1.* and L21": lambda: SMALL + L1(1) + L21(1),
     "prox of a regulariser must be a function": lambda: regulariser(np.sum, 3),  # type: ignore[arg-type]
     "made of smooth problems; found the regulariser L1": lambda: custom.total([SMALL, SMALL + L1(1)]),
-    "diagnosis is of smooth objectives": lambda: destiny.diagnose(SMALL + L1(1), NETWORK),
     'eta must be "auto" or a positive number; found 0': lambda: DestinyProx(eta=0),
     "momentum must be true or false; found 1": lambda: DestinyProx(momentum=1),  # type: ignore[arg-type]
     "sigma must be a positive number; found 0": lambda: Thanos(sigma=0),
