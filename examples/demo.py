@@ -1,4 +1,4 @@
-"""Decentralised PCA on 32 agents: three kinds of DESTINY against DRGTA, DeEPCA and ADSA.
+"""Decentralised PCA on 32 agents: four kinds of DESTINY against DRGTA, DeEPCA and ADSA.
 
 Everything in one process, offline, in under two minutes. Results go to demo/; demo/report.html shows them.
 """
@@ -33,6 +33,7 @@ def main() -> None:
         "DESTINY": destiny.Destiny(),
         "accelerated": destiny.DestinyMomentum(),  # DESTINY with momentum
         "averaged": destiny.DestinyNewton(),  # with averaged models; solve would choose it here
+        "Krylov": destiny.DestinyKrylov(),  # Krylov spaces, for PCA with any n
         "DRGTA": DRGTA(),
         "DRGTA, paper": DRGTA(alpha=1.0, step_size=PlainBB()),  # no bound on steps: it cycles
         "DeEPCA": DeEPCA(),
@@ -52,7 +53,7 @@ def main() -> None:
         console.print(line, markup=False, soft_wrap=True)
     exact = destiny.problems.pca.solution(problem)
     console.print()
-    ours = ("DESTINY", "accelerated", "averaged")
+    ours = ("DESTINY", "accelerated", "averaged", "Krylov")
     for label in ours:
         angle = destiny.stiefel.subspace_distance(results[label].X, exact)
         cost = f"{results[label].rounds} rounds, {results[label].sent} sent over all links"
