@@ -19,8 +19,7 @@ HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "n
 
 def methods(results: FolderResults) -> Html:
     """Return a table of all methods of one seed, with the reason each stopped."""
-    head = ["method", "why it stopped", "steps", "rounds", "numbers sent", "bytes sent"]
-    head += ["gradients", "time", *MEASURES]
+    head = ["method", "why it stopped", "steps", "rounds", "sent", "gradients", "time", *MEASURES]
     rows = [method_row(run) for run in results.runs]
     return table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
 
@@ -34,14 +33,14 @@ def method_row(run: MethodResults) -> list[object]:
     notes = entry.get("notes") or []
     notes = notes if isinstance(notes, list) else [notes]
     reason = [tag("span", why(entry))] + [tag("span", f"Note: {note}", class_="quiet") for note in notes]
-    sent = entry.get("scalars", entry.get("sent"))
+    numbers_sent = f"{wording.whole(entry.get('scalars', entry.get('sent')))} numbers"
+    sent = [tag("span", wording.size(entry.get("bytes"))), tag("span", numbers_sent, class_="quiet")]
     return [
         join(name),
         join(reason),
         wording.whole(entry.get("steps")),
         wording.whole(entry.get("rounds")),
-        wording.whole(sent),
-        wording.whole(entry.get("bytes")),
+        join(sent),
         gradients(entry),
         wording.seconds(entry.get("seconds")),
         *(wording.scientific(entry.get(name)) for name in MEASURES),

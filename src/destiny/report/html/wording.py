@@ -10,6 +10,7 @@ import numpy as np
 from destiny.protocols import Array
 from destiny.report.charts.curves import count_column, histories, rounds_to_level
 from destiny.report.sources.results import PanelResults
+from destiny.run.result import format_bytes
 from destiny.validation import is_number
 
 LEVELS = (1e-2, 1e-4, 1e-8)
@@ -42,6 +43,11 @@ def whole(value: object) -> str:
     if not is_number(value):
         return NONE
     return f"{value:,.0f}".replace(",", NARROW) if abs(value) < 1e12 else scientific(value)
+
+
+def size(value: object) -> str:
+    """Return a number of bytes like 14.2 GB; a dash for anything else."""
+    return format_bytes(value) if is_number(value) else NONE
 
 
 def seconds(value: object) -> str:
