@@ -123,6 +123,10 @@ class Agent(AgentProcess):
     def __init__(self, settings: Settings, loud: bool) -> None:
         assert isinstance(settings.algorithm, AlgorithmBase)
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
+        # It may refuse the method: before there are connections to close.
+        agreement = DecentralisedStop(
+            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
+        )
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
@@ -133,9 +137,7 @@ class Agent(AgentProcess):
         self.driver = Driver(
             self.algorithm,
             [Rounds(settings.rounds)],
-            DecentralisedStop(
-                self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
-            ),
+            agreement,
             LocalMeasures(self.algorithm, self.view, self.checkpoints.notes),
             OutboxStore(settings, self.checkpoints, self.outbox, self.connections),
         )
