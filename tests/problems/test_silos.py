@@ -292,3 +292,13 @@ def test_adding_up_repeated_entries_of_a_block_leaves_the_rows_alone():
         block.sum_duplicates()
         np.testing.assert_array_equal(block.toarray(), expected[part])
     np.testing.assert_array_equal(rows.toarray(), expected)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_data_whose_squares_vanish_are_refused(kind):
+    tiny = [kind(1e-100 * table) for table in TABLES]
+    with pytest.raises(ProblemError, match=r"must reach 1e-40 in magnitude.*use other units"):
+        destiny.Silos(tiny)
+    with pytest.raises(ProblemError, match=r"must reach 1e-40 in magnitude.*use other units"):
+        destiny.solve(PCA([np.asarray(1e-100 * t.T) for t in TABLES], p=2), destiny.networks.complete(3))
+    assert destiny.Silos([kind(0 * table) for table in TABLES]).parts  # nothing but zeros is no mistake

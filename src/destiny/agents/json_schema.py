@@ -55,7 +55,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "run": json_schema.MEANINGS["run"]
     | {"replay": "write down what an asynchronous run needs to be made again to the bit (destiny replay)"},
     "messages": {
-        "private": "neighbours learn sums, not what this agent sends; the same at all agents",
+        "private": "whether neighbours learn sums, not what this agent sends; the same at all agents",
         "participants": "who may take part, in the order of their index",
         "bits": "of a number in a message: 8, 16 or 64; the same at all agents",
         "clip": "neighbours of an agent that may lie; the answer is then approximate; the same at all agents",

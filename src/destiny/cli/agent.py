@@ -79,7 +79,7 @@ def replay(
 ) -> None:
     """Make an asynchronous run again from its logs, and compare the bits (docs/asynchrony.md).
 
-    Every agent needs replay = true in [run]. Exit code 1 if the bits differ.
+    Every agent needs replay = true in the table run of its file. Exit code 1 if the bits differ.
     """
     from destiny.agents.asynchronous.replay import find_files
     from destiny.agents.asynchronous.replay import replay as make_again

@@ -161,13 +161,17 @@ def _total(
 
 def _too_few(count: int, found: int, depth: int) -> str:
     return (
-        f"a total must be over {count} agents; found {found}: the network is not "
-        f"connected, or some agents need more than the {depth} rounds given as diameter to hear of others"
+        f"a total must be over {count} agents; found {found}: the network is not connected, some agents "
+        f"need more than the {depth} rounds given as diameter to hear of others, or they send false numbers"
     )
 
 
 def _read_tree(tree: Array) -> tuple[NDArray[np.intp], int]:
-    """Parents and depth of a tree of `find_tree`."""
+    """Parents and depth of a tree of `find_tree`; raise NetworkError if it is none."""
+    if not np.isfinite(tree).all():
+        raise NetworkError(
+            "a tree for totals must be of numbers of agents; found NaN or infinity: some agents lie"
+        )
     return tree[:, 0].astype(np.intp), int(tree[0, 1])
 
 

@@ -36,8 +36,9 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
     Parameters
     ----------
     alpha : float
-        Penalty alpha ||b||^2, at least 0: with 0 ordinary least squares, and one of its solutions if there
-        are several. It depends on the units of the columns: scale them first (`DecentralizedScaler`).
+        Penalty alpha ||b||^2, at least 0: with 0 ordinary least squares, and if it has several solutions the
+        smallest in columns divided by their deviations. It depends on the units of the columns: scale them
+        first (`DecentralizedScaler`).
     fit_intercept : bool
         Whether the line need not go through zero.
     n_agents, network, random_state, messages

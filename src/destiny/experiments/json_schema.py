@@ -98,7 +98,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "mpi": {"agents-per-rank": "a number, or a list with one for each rank", "map": "the rank of each agent"},
     "messages": {
-        "private": "neighbours learn sums, not what one agent sends",
+        "private": "whether neighbours learn sums, not what one agent sends",
         "bits": "of a number in a message: 8, 16 or 64",
         "clip": "neighbours of an agent that may lie; the answer is then approximate",
     },

@@ -14,6 +14,8 @@ from destiny.errors import ProblemError
 from destiny.protocols import Array
 
 LARGEST = 1e25  # times the largest scale; SDL squares fourth powers, and (1e35)^8 is still a number
+# Of the largest entry, unless all are zero: below it the squares that methods compare become zero.
+SMALLEST = 1e-40
 LARGEST_SCALE = 1e10
 
 
@@ -47,6 +49,7 @@ def check_finite(data: NDArray[Any], name: str, gaps: bool = False) -> None:
     # The extremes carry infinity through, and NaN unless it is allowed; a reduction allocates nothing.
     least, most = (np.fmin, np.fmax) if gaps else (np.minimum, np.maximum)
     extreme = max(abs(float(least.reduce(data, axis=None))), abs(float(most.reduce(data, axis=None))))
+    require_size(extreme, _with_file(data, name))
     if extreme <= LARGEST or (gaps and np.isnan(extreme)):  # nothing but gaps
         return
     if np.isfinite(extreme):
@@ -61,6 +64,15 @@ def check_finite(data: NDArray[Any], name: str, gaps: bool = False) -> None:
                 f"{_with_file(data, name)} must be finite; found {values[bad[0]]} at feature {row}, "
                 f"sample {bad[0]}; remove the sample or fill the gap"
             )
+
+
+def require_size(extreme: float, name: str) -> None:
+    """Raise `ProblemError` if ``extreme``, the largest magnitude, is so small that its powers underflow."""
+    if 0 < extreme < SMALLEST:
+        raise ProblemError(
+            f"{name} must reach {SMALLEST:.0e} in magnitude, or their powers underflow; found at most "
+            f"{extreme:.1e}; use other units"
+        )
 
 
 def check_p(p: SupportsIndex, n: int) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import LARGEST
+from destiny.problems.checks import LARGEST, require_size
 
 BLOCK = 2**20
 """Entries of the rows in memory at a time: 8 MiB in float64."""
@@ -92,6 +92,7 @@ def check_values(rows: Any, name: str) -> bool:
         if np.isinf([least, most]).any():
             raise ProblemError(f"{name} must be finite; found infinity in rows {part.start} to {part.stop}")
         lowest, highest = np.fmin(lowest, least), np.fmax(highest, most)
+    require_size(max(-lowest, highest), name)
     if max(-lowest, highest) > LARGEST:
         raise ProblemError(
             f"{name} must be below {LARGEST:.0e} in magnitude, or their powers overflow; found "
