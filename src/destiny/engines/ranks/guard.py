@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -70,7 +70,10 @@ class Guard:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         time.sleep(0.2)  # launchers drop what they have not yet read
-        threading.Thread(target=_last_resort, args=(code,), daemon=True).start()
+        with suppress(
+            RuntimeError
+        ):  # Python 3.12 starts no thread while it ends; MPI must abort by itself there
+            threading.Thread(target=_last_resort, args=(code,), daemon=True).start()
         if _any_thread():
             self.comm.Abort(code)
         os._exit(code)
