@@ -359,6 +359,8 @@ class About:
     """Rounds of a step, or the name of the setting that says how many."""
     totals: bool = False
     """Whether it averages by `Agents.exact_mean`, which takes whole numbers."""
+    averaged: str = ""
+    """What of each agent is averaged so, in words: neighbours read it in plain messages."""
     exact: bool = True
     """Whether it converges to a stationary point; otherwise it stalls at a bias, or needs vanishing steps."""
     needs: str = "doubly stochastic W"

@@ -435,4 +435,4 @@ def test_no_curvature_is_not_a_matter_of_scale():
         lambda X, a: a * 0.0, lambda X, a: 0 * X, data=[1.0, 2.0], shape=(4, 2)
     )
     result = destiny.solve(flat, networks.complete(2))
-    assert [note.partition(":")[0] for note in result.notes] == ["the start is stationary already"]
+    assert [note.partition(":")[0] for note in result.notes] == ["the gradient is zero at the start"]

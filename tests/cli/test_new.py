@@ -48,7 +48,7 @@ def test_without_data_it_runs_as_it_is(command, tmp_path):
     assert command("run", tmp_path / "pca" / "experiment.toml", "--out", tmp_path / "out").code == 0
     dry = command("run", tmp_path / "pca" / "experiment.toml", "--dry").out
     assert "destiny-newton: chosen, as about" in dry
-    assert "a neighbour learns an agent's matrix of second moments" in dry
+    assert "an agent tells neighbours a second-order model of its objective" in dry
     assert read(tmp_path / "out", "destiny-newton").entry["converged"]
 
 

@@ -81,9 +81,32 @@ def test_what_cannot_be_simulated_is_refused(write, tmp_path, monkeypatch, capsy
         return outcome.err
 
     assert "add [world]" in refused("compare", write(world=None))
-    assert "has no rounds" in refused("doctor", write())
     assert "cannot be resumed" in refused("compare", write(), "--out", tmp_path / "new", "--resume")
     assert "loss must be" in refused("compare", write(world={"loss": 2.0}))
     assert "did you mean 'delay'" in refused("compare", write(world={"delays": 1.0}))
     assert "5 agents" in refused("compare", write(world={"speeds": [1.0, 2.0]}))
     assert "cannot sum privately" in refused("compare", write(messages={"private": True}))
+
+
+def test_a_file_without_a_method_takes_the_asynchronous_one_where_it_fits(
+    write, tmp_path, monkeypatch, capsys
+):
+    kinds = {}
+    for name, changes in {
+        "smooth": {},
+        "regularised": {"problem": TABLES["problem"] | {"regulariser": {"kind": "l1", "weight": 0.01}}},
+    }.items():
+        out = tmp_path / name
+        assert main(monkeypatch, "run", write(algorithm=None, **changes), "--out", out) in (0, 3)
+        (summary,) = json.loads((out / "summary.json").read_text())
+        kinds[name] = summary["settings"]["kind"]
+    assert kinds == {"smooth": "destiny-async", "regularised": "destiny-prox"}
+    capsys.readouterr()
+
+
+def test_the_doctor_says_what_it_does_not_predict(write, monkeypatch, capsys):
+    assert main(monkeypatch, "doctor", write()) == 0
+    page = capsys.readouterr().out
+    assert "destiny-async  it has no rounds" in page
+    assert "not in [world]" in page
+    assert "destiny-momentum  about" in page

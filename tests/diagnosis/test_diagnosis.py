@@ -513,3 +513,19 @@ def test_the_exact_method_is_advised_for_a_regulariser():
 def test_a_star_has_its_own_method_for_pca():
     assert "faps" in destiny.diagnose(pca(8), networks.star(8)).predictions
     assert "faps" not in destiny.diagnose(pca(8), networks.ring(8)).predictions
+
+
+def test_nothing_is_advised_or_tried_that_messages_or_mini_batches_rule_out():
+    """Clipped messages leave no exact method, few bits no totals, mini-batches one method of the usual."""
+    problem, network = pca(6), networks.complete(6)
+
+    def kinds(problem, **messages):
+        found = destiny.diagnose(problem, network, messages=destiny.Messages(**messages))
+        return set(found.predictions), " ".join(advice.text for advice in found.advice)
+
+    assert kinds(problem, clip=1) == ({"dgd"}, "")
+    predicted, advice = kinds(problem, bits=8)
+    assert "destiny-momentum" in predicted
+    assert "destiny-newton" not in predicted
+    assert "destiny-newton" not in advice
+    assert kinds(destiny.problems.batched(problem, 5))[0] == {"vrsgt"}

@@ -189,7 +189,7 @@ def test_between_organisations_second_moments_are_sent_in_private_sums_only(tmp_
     read = [party.settings(agent) for agent in range(4)]
     assert {s.algorithm.kind for s in read} == {"destiny-newton" if private else "destiny-momentum"}
     assert len({json.dumps(s.common, sort_keys=True) for s in read}) == 1
-    assert ("matrices of second moments" in read[0].disclosure) == private
+    assert ("second-order model" in read[0].disclosure) == private
     assert ("not private" in read[0].choice.reason) != private
     if private:
         outcomes = party.go()

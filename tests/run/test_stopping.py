@@ -180,3 +180,20 @@ def test_agents_that_start_near_the_answer_agree_to_stop(distance):
     )
     assert again.converged
     assert again.measures.worst < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("data", "p", "words"),
+    [(np.zeros((5, 40)), 2, "are all data zero"), (np.eye(5, 40), 5, "with p = n every orthonormal X")],
+)
+def test_a_start_that_is_an_answer_is_not_called_a_saddle(data, p, words):
+    problem = destiny.problems.pca.from_data(data, p, 4)
+    result = destiny.solve(problem, destiny.networks.ring(4), "destiny-momentum")
+    assert any(words in note for note in result.notes)
+    assert not any("saddle" in note for note in result.notes)
+
+
+def test_too_few_rounds_for_a_tree_are_called_so():
+    problem = destiny.problems.pca.synthetic(n=12, m=120, p=2, xi=0.6, agents=6, seed=0)
+    with pytest.raises(destiny.SettingsError, match="need to find a spanning tree; found 3"):
+        destiny.solve(problem, destiny.networks.ring(6), "destiny-krylov", rounds=3)

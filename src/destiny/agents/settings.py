@@ -197,10 +197,8 @@ def read(path: str | Path) -> Settings:
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
-    if algorithm.about is not None and algorithm.about.triangles:
-        disclosure += "; those of the first round are matrices of second moments"
-    elif algorithm.about is not None and algorithm.about.totals:
-        disclosure += "; those of every step are second moments times vectors that all agents know"
+    if algorithm.about is not None and algorithm.about.averaged:
+        disclosure += f"; what is averaged of each agent is {algorithm.about.averaged}"
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "

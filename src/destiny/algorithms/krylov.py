@@ -75,6 +75,7 @@ class DestinyKrylov(AlgorithmBase):
         numbers=4,
         rounds="rounds",
         totals=True,
+        averaged="its second moments times vectors that all agents know",
         problem="pca",
     )
 

@@ -91,6 +91,7 @@ class DestinyNewton(AlgorithmBase):
         numbers=3,
         rounds="rounds",
         totals=True,
+        averaged="a second-order model of its objective (PCA: its matrix of second moments)",
     )
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,8 +116,8 @@ def doctor(
     from threadpoolctl import threadpool_limits
 
     from destiny.diagnosis import diagnose, text_report
+    from destiny.diagnosis.findings import Finding
     from destiny.experiments.file import read as read_experiment
-    from destiny.run.own_algorithm import as_algorithm
 
     with threadpool_limits(1), Console(stderr=True).status("reading") as status:
         experiment = read_experiment(file)
@@ -124,10 +125,7 @@ def doctor(
         diagnosis = diagnose(
             experiment.problem,
             experiment.network,
-            {
-                label: None if method is None else as_algorithm(method)
-                for label, method in experiment.algorithms.items()
-            },
+            experiment.algorithms,
             start=experiment.start,
             seed=experiment.seed,
             **stop,
@@ -135,6 +133,9 @@ def doctor(
             messages=experiment.messages,
             tell=status.update,
         )
+    if experiment.world is not None:
+        words = "rounds are predicted for a run that is not in [world]: destiny compare has its seconds"
+        diagnosis = replace(diagnosis, findings=(*diagnosis.findings, Finding("world", "look", words)))
     if as_json:
         print(json.dumps(diagnosis.as_dict(), indent=2))
     elif sys.stdout.isatty():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from destiny.algorithms import (
     FAPS,
+    VRSGT,
     DeEPCA,
     Destiny,
     DestinyKrylov,
@@ -22,9 +23,9 @@ from destiny.diagnosis.trial import Trials
 from destiny.errors import MismatchError
 from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
-from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.choice import krylov_obstacle, numbers_in, obstacle
+from destiny.run.messages import Messages
 from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
@@ -123,16 +124,12 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
         return None  # there is no other method
     if trials.case.regularised:
         return exact_prox(method, trials)
-    others: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
-    private = private_part(trials.problem) is not None  # which DeEPCA does not solve
-    if kind == "pca" and trials.case.differences.agents > 1 and not private:
+    problem, messages = as_problem(trials.problem), trials.messages
+    others = candidates(problem, trials.network, messages)
+    if messages.private:  # sums of other methods can be solved for the data
+        others = [m for m in others if m.about is not None and m.about.totals]
+    elif others and kind == "pca" and problem.agents > 1 and fits(DeEPCA(), problem, trials.network):
         others.append(DeEPCA())
-    if obstacle(trials.problem, trials.network) is None:
-        others.append(DestinyNewton())
-    elif krylov_obstacle(trials.problem, trials.network) is None:
-        others.append(DestinyKrylov())
-    if fits(FAPS(), as_problem(trials.problem), trials.network):
-        others.append(FAPS())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}
     finite = {name: there for name, there in predictions.items() if there.rounds is not None}
     if not finite:
@@ -151,6 +148,19 @@ def exact_prox(method: AlgorithmBase, trials: Trials) -> Advice | None:
         return None
     rounds = trials.predict(DestinyProx()).rounds
     return Advice("", 1.0, 'kind = "destiny-prox" is exact' + (f": about {rounds} rounds" if rounds else ""))
+
+
+def candidates(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[AlgorithmBase]:
+    """Return the usual methods for a smooth f that take this problem, this network and such messages."""
+    if messages.clip:
+        return []  # no method is exact there
+    methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny(), VRSGT(), FAPS()]
+    if obstacle(problem, network, messages=messages) is None:
+        methods.append(DestinyNewton())
+    elif krylov_obstacle(problem, network, messages) is None:
+        methods.append(DestinyKrylov())
+    batches = bool(problem.batches)
+    return [m for m in methods if isinstance(m, VRSGT) == batches and fits(m, problem, network)]
 
 
 def fits(method: AlgorithmBase, problem: ProblemBase, network: TopologyBase) -> bool:

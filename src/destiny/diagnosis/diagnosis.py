@@ -7,19 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from destiny.algorithms import (
-    CDADT,
-    FAPS,
-    Destiny,
-    DestinyKrylov,
-    DestinyMomentum,
-    DestinyNewton,
-    DestinyProx,
-    Thanos,
-)
+from destiny.algorithms import CDADT, DestinyProx, Thanos
 from destiny.algorithms.momentum import STIFFNESS
 from destiny.diagnosis import findings, text_report
-from destiny.diagnosis.advice import Advice, about_data, advise, fits
+from destiny.diagnosis.advice import Advice, about_data, advise, candidates
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import descend_and_probe
@@ -38,6 +29,7 @@ from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
     Array,
+    AsyncAlgorithmBase,
     Objective,
     Problem,
     ProblemBase,
@@ -45,11 +37,13 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.centring import planned_rounds
-from destiny.run.choice import Choice, choose, krylov_obstacle, obstacle
+from destiny.run.choice import Choice, choose
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
-from destiny.run.own_algorithm import as_algorithm
 from destiny.run.prepare import prepare
+
+Method = Algorithm[Any] | AsyncAlgorithmBase
+Methods = Mapping[str, Method | None] | Sequence[Method] | Method | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +86,7 @@ class Diagnosis:
 def diagnose(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    algorithms: Mapping[str, Algorithm[Any] | None] | Sequence[Algorithm[Any]] | Algorithm[Any] | None = None,
+    algorithms: Methods = None,
     *,
     start: Array | None = None,
     seed: int = 0,
@@ -152,7 +146,7 @@ def diagnose(
         pooled, start = WhitenedProblem(pooled, mass), mass.whiten(start)
     whole, X = CachedProblem(pooled), polar(start)
     choice = choose(ready.problem, topology, tolerance, messages)
-    methods = label_algorithms(algorithms, choice)
+    methods, without_rounds = label_algorithms(algorithms, choice)
     tell("hosting the agents")
     differences = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
     differences.require_finite()
@@ -165,7 +159,7 @@ def diagnose(
     # Centring takes rounds too.
     as_given = isinstance(ready.problem, Centred) or ready.problem.generalised or case.regularised
     trial_problem = ready.problem if as_given else whole
-    trials = Trials(trial_problem, topology, ready.observed.X, case)
+    trials = Trials(trial_problem, topology, ready.observed.X, case, messages)
     mismatches, predictions = predict_all(methods, ready.problem, topology, trials)
     sentences = [
         *findings.mean_findings(ready.problem, differences, landscape.X, centring),
@@ -177,6 +171,7 @@ def diagnose(
         *findings.curvature_findings(landscape),
         *findings.network_findings(topology, case.mixing.lambda_),
         *findings.message_findings(messages, topology),
+        *without_rounds,
         *mismatches,
         *([Finding("method", "ok", str(choice))] if choice.algorithm in methods.values() else []),
     ]
@@ -187,7 +182,7 @@ def diagnose(
     for label, prediction in predictions.items():
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
     advice += about_data(case) if mass is None and not case.regularised else ()
-    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology)}
+    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology, messages)}
     if theory:
         tell("sampling the constants of the theory")
     return Diagnosis(
@@ -200,33 +195,33 @@ def diagnose(
     )
 
 
-def usual_methods(problem: ProblemBase, network: TopologyBase) -> list[AlgorithmBase]:
+def usual_methods(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[AlgorithmBase]:
     """Return the methods whose rounds are always predicted."""
     if problem.generalised:
         return [CDADT()]
     if problem.regulariser is not None:
         return [DestinyProx(), Thanos()]
-    methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny()]
-    if obstacle(problem, network) is None:
-        methods.append(DestinyNewton())
-    elif krylov_obstacle(problem, network) is None:
-        methods.append(DestinyKrylov())
-    if fits(FAPS(), problem, network):
-        methods.append(FAPS())
-    return methods
+    return candidates(problem, network, messages)
 
 
-def label_algorithms(
-    algorithms: Mapping[str, Algorithm[Any] | None] | Sequence[Algorithm[Any]] | Algorithm[Any] | None,
-    choice: Choice,
-) -> dict[str, AlgorithmBase]:
-    """Return the algorithms by label; None is the choice of `solve`."""
-    if isinstance(algorithms, Mapping):
-        chosen = {k: choice.algorithm if method is None else method for k, method in algorithms.items()}
-        return {label: as_algorithm(method) for label, method in labelled(chosen).items()}
+def label_algorithms(algorithms: Methods, choice: Choice) -> tuple[dict[str, AlgorithmBase], list[Finding]]:
+    """Return the algorithms by label, and a finding for each that has no rounds; None is the choice."""
     given = choice.algorithm if algorithms is None else algorithms
-    methods = labelled(given if isinstance(given, Sequence) else [given])
-    return {label: as_algorithm(method) for label, method in methods.items()}
+    if isinstance(given, Mapping):
+        every = labelled({label: choice.algorithm if m is None else m for label, m in given.items()})
+    else:
+        every = labelled(given if isinstance(given, Sequence) else [given])
+    methods: dict[str, AlgorithmBase] = {}
+    findings: list[Finding] = []
+    for label, method in every.items():
+        if isinstance(method, AsyncAlgorithmBase):
+            text = (
+                "it has no rounds, so none are predicted: destiny.simulate, or a file with [world], tries it"
+            )
+            findings.append(Finding(label, "look", text))
+        else:
+            methods[label] = method
+    return methods, findings
 
 
 def predict_all(

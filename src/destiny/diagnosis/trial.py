@@ -20,6 +20,7 @@ from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
 from destiny.run import metrics
 from destiny.run.loop import iterate
+from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Diverged
 
 STEPS = 500  # of a trial
@@ -87,6 +88,7 @@ class Trials:
     network: TopologyBase
     start: Array
     case: Case
+    messages: Messages = PLAIN
     cache: dict[tuple[str, int, bool], tuple[Topology, Trial]] = field(default_factory=dict)
 
     def predict(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from destiny import datasets, networks
-from destiny.algorithms import ASYNC_KINDS, KINDS, DestinyMomentum, DestinyProx
+from destiny.algorithms import ASYNC_KINDS, KINDS, DestinyAsync
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments import result_folder
@@ -25,6 +25,7 @@ from destiny.problems.data import files as data
 from destiny.problems.data.partition import split_columns
 from destiny.problems.regularisers import REGULARISERS
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
@@ -161,10 +162,10 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
     messages = Messages(**check(tables.get("messages", {}), "[messages]", MESSAGES))
 
-    def chosen() -> AlgorithmBase:
-        if world is None:
-            return choose(problem, network, tolerance, messages).algorithm
-        return DestinyMomentum() if problem.regulariser is None else DestinyProx()
+    def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
+        if world is not None and takes_async(DestinyAsync(), problem, network, messages):
+            return DestinyAsync()
+        return choose(problem, network, tolerance, messages).algorithm
 
     algorithms = read_algorithms(tables.get("algorithm", [{}]), lambda: chosen().kind)
     if world is None:

@@ -36,3 +36,14 @@ def prepared_async(
             f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
         )
     return algorithm.on(network)
+
+
+def takes_async(
+    algorithm: AsyncAlgorithmBase, problem: ProblemBase, network: TopologyBase, messages: Messages
+) -> bool:
+    """Whether the method fits the problem, the network and the messages."""
+    try:
+        prepared_async(algorithm, problem, network, messages)
+    except (MismatchError, SettingsError):
+        return False
+    return True

@@ -68,7 +68,7 @@ def make_result(
     if report is not None:
         sentences.insert(0, str(report))
     if moment.step == 0 and stop.converged:
-        sentences.append("the start is stationary already: if it is a saddle, choose another one")
+        sentences.append(notes.stationary_start(team.gradient(X), problem.principal_axes))
     if stop.converged and not problem.batches:
         sentences += _some(notes.objective_rose(observed.history))
     if finite and problem.kind not in TESTED:

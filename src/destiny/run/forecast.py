@@ -60,10 +60,9 @@ def sentences(run: Run) -> list[str]:
     )
     if run.choice is not None:
         lines.insert(0, f"chosen, as {run.choice.reason}")
-    if run.algorithm.about is not None and run.algorithm.about.triangles and not messages.private:
-        lines.append(
-            "in plain messages a neighbour learns an agent's matrix of second moments, from the first of them"
-        )
+    about = run.algorithm.about
+    if about is not None and about.averaged and not messages.private:
+        lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines
 
 

@@ -24,6 +24,16 @@ def objective_rose(history: History) -> str | None:
     )
 
 
+def stationary_start(gradient: Array, principal_axes: bool) -> str:
+    """A note on a run that ended where it began; ``gradient (n, p)`` is that of f there."""
+    n, p = gradient.shape
+    if not gradient.any():
+        return "the gradient is zero at the start: are all data zero? If not, choose another start"
+    if principal_axes and n == p:
+        return "with p = n every orthonormal X spans all directions: any start is an answer"
+    return "the start is stationary already: if it is a saddle, choose another one"
+
+
 def gradient_mismatch(observer: Observer, X: Array) -> str | None:
     """A note if the gradient at X ``(n, p)`` does not match differences of the objective.
 
