@@ -22,7 +22,7 @@ from destiny.agents import outcome as answer
 from destiny.agents import scaffold, settings
 from destiny.agents.transport import connector
 from destiny.agents.transport.event_loop import Absent
-from destiny.experiments import file
+from destiny.experiments import problem_table
 from tests.helpers.agent_party import Party, authority
 
 PAIR = destiny.networks.path(2)
@@ -64,9 +64,9 @@ NO_DEFAULT = {"kind", "p", "agents", "dataset", "synthetic"}  # `synthetic` has 
 PRIVACY = {"epsilon": 1.0, "delta": 1e-6, "bound": 1.0}
 
 
-@pytest.mark.parametrize("key", file.PROBLEM)
+@pytest.mark.parametrize("key", problem_table.PROBLEM)
 def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
-    known = NO_DEFAULT | settings.LOCAL | set(file.DEFAULTS)
+    known = NO_DEFAULT | settings.LOCAL | set(problem_table.DEFAULTS)
     assert key in known, "write its default into DEFAULTS: a default written out is no difference"
     tables = {"synthetic": {}, "regulariser": {"kind": "l1", "weight": 1.0}, "privacy": PRIVACY}
     given = {"kind": "pca", **tables}.get(key, False)
@@ -74,13 +74,13 @@ def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
     assert (key in table) == (key not in settings.LOCAL)
 
 
-@pytest.mark.parametrize("kind", file.PROBLEMS)
+@pytest.mark.parametrize("kind", problem_table.PROBLEMS)
 def test_a_default_that_is_written_out_is_no_difference(kind):
     plain = {"kind": kind, "p": 2, "data": "mine.npy"}
-    full = {**plain, **file.DEFAULTS, "data": "other.npy", "samples": "rows"}
+    full = {**plain, **problem_table.DEFAULTS, "data": "other.npy", "samples": "rows"}
     assert settings.shared_problem(plain) == settings.shared_problem(full)
-    for key, default in file.DEFAULTS.items():  # those of the files are those of the problems
-        parameter = signature(file.PROBLEMS[kind]).parameters.get(key)
+    for key, default in problem_table.DEFAULTS.items():  # those of the files are those of the problems
+        parameter = signature(problem_table.PROBLEMS[kind]).parameters.get(key)
         assert parameter is None or parameter.default == default
     given = {"n": 5, "m": 9} | ({"xi": 0.5} if kind == "pca" else {})
     made = [{**plain, "synthetic": {**given, **more}} for more in ({}, {"seed": 0}, {"seed": 1})]
@@ -97,7 +97,7 @@ def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
 
 
 def test_a_hello_has_room_for_long_lists(tmp_path, monkeypatch):
-    monkeypatch.setitem(file.PROBLEM, "labels", list)
+    monkeypatch.setitem(problem_table.PROBLEM, "labels", list)
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nlabels = {json.dumps(['a name'] * 2000)}"))
     assert len(party.settings(0).hello.pack()) < 4096
     assert agents.read(party.home(0) / "agent.toml").common["problem.labels"].startswith("sha256 ")

@@ -9,6 +9,7 @@ from benchmarks.rows import read
 from destiny.algorithms import DRSGD, DRSM, METHODS, SLPG, DestinyProx, Thanos
 from destiny.engines import Local
 from destiny.experiments import file as experiment
+from destiny.experiments import problem_table
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import random_point, sym, tangent, violation
 from destiny.problems import L1, L21, PCA, centred, check_prox, custom, pca, pooled, regularised, regulariser
@@ -289,7 +290,7 @@ def test_experiment_files_name_regularisers(tmp_path):
     path.write_text(FILE.format(line='regulariser = { kind = "l21", weight = 1 }'))
     asked = experiment.read(path)
     assert asked.problem.regulariser == L21(1)
-    complete = experiment.complete_problem(asked.tables["problem"])
+    complete = problem_table.complete_problem(asked.tables["problem"])
     assert repr(complete["regulariser"]) == "{'kind': 'l21', 'weight': 1.0}"
     assert asked.algorithms == {"destiny-prox": None}
     for line, sentence in {

@@ -12,7 +12,7 @@ from destiny.agents import scaffold, settings
 from destiny.algorithms import ASYNC_KINDS, KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError
-from destiny.experiments import file, json_schema
+from destiny.experiments import algorithm_tables, file, json_schema, problem_table
 from destiny.networks.kinds import KINDS as NETWORKS
 from destiny.networks.kinds import options_of
 from tests.helpers import ROOT, cli_experiments
@@ -71,7 +71,7 @@ def test_files_of_the_documentation_fit(page):
 def test_what_fits_is_read(changes):
     tables = cli_experiments.settings(**changes)
     EXPERIMENT.validate(tables)
-    file.read_algorithms(tables.get("algorithm", [{"kind": "destiny"}]))
+    algorithm_tables.read_algorithms(tables.get("algorithm", [{"kind": "destiny"}]))
 
 
 @pytest.mark.parametrize("changes", BAD, ids=json.dumps)
@@ -108,7 +108,7 @@ def test_every_key_has_a_meaning_and_every_meaning_a_key():
     meanings = json_schema.MEANINGS
     assert meanings[""].keys() == file.TOP.keys()
     for name, keys in (
-        ("problem", file.PROBLEM),
+        ("problem", problem_table.PROBLEM),
         ("start", file.START),
         ("stop", file.STOP),
         ("run", file.RUN),

@@ -14,7 +14,7 @@ from destiny import agents, networks, solve
 from destiny.agents import scaffold
 from destiny.engines.same_settings import columns_of, difference
 from destiny.errors import DestinyError, ProblemError
-from destiny.experiments import file, result_folder
+from destiny.experiments import file, problem_table, result_folder
 from destiny.problems import PCA
 from destiny.problems.data import files as data
 from destiny.problems.data.csv import guess_keys, load_csv
@@ -41,7 +41,7 @@ def read(folder: Path, files: dict[str, str], **keys: Any) -> Any:
     """The problem of an experiment file with these keys, its data loaded."""
     write(folder, files)
     table = {"kind": "pca", "data": "s{agent}.csv", "samples": "rows", "p": 2, "agents": 2} | keys
-    problem = file.read_problem({k: v for k, v in table.items() if v is not None}, folder)
+    problem = problem_table.read_problem({k: v for k, v in table.items() if v is not None}, folder)
     problem.host(range(problem.agents))
     return problem
 

@@ -74,7 +74,7 @@ def schema() -> dict[str, Any]:
             "minItems": 1,
             "items": table(settings.NEIGHBOUR, MEANINGS["neighbour"], settings.REQUIRED["neighbour"]),
         },
-        "problem": json_schema.problem_table(without=("agents", "dataset")),
+        "problem": json_schema.problem_schema(without=("agents", "dataset")),
         "network": json_schema.network_table(),
         "start": table(file.START, json_schema.MEANINGS["start"]),
         "algorithm": json_schema.any_of(json_schema.algorithm_tables(label=False)),

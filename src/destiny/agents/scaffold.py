@@ -14,7 +14,7 @@ from destiny.agents.certificates import Authority, check_absent, write
 from destiny.agents.settings import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
 from destiny.errors import SettingsError
-from destiny.experiments import file
+from destiny.experiments import algorithm_tables, file, problem_table
 from destiny.experiments.schema import check
 from destiny.experiments.toml_text import to_toml
 from destiny.networks.kinds import KINDS
@@ -115,7 +115,7 @@ def write_agent_files(
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     kind = tables.get("algorithm", {}).get("kind")
-    if file.is_asynchronous(kind):
+    if algorithm_tables.is_asynchronous(kind):
         private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if fixed:
@@ -232,10 +232,10 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
 
 def _with_network_facts(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
     """The method's table with the numbers it takes from the whole network, such as lambda."""
-    method = file.read_any_algorithm(table, "[[algorithm]]")
+    method = algorithm_tables.read_any_algorithm(table, "[[algorithm]]")
     if method.about is not None:
         require_kind(method.about, problem["kind"], network.agents)
-        term = file.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None
+        term = problem_table.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None
         require_prox(method.about, term)
     fitted = method.on(network)
     facts = {

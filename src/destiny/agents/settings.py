@@ -15,7 +15,7 @@ from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import Pin, TlsFiles, read_fingerprint
 from destiny.engines.same_settings import columns_of, digest, plain
 from destiny.errors import SettingsError
-from destiny.experiments import file
+from destiny.experiments import algorithm_tables, file, problem_table
 from destiny.experiments.schema import check
 from destiny.networks.local_view import Neighbourhood
 from destiny.problems import Centred
@@ -189,7 +189,7 @@ def read(path: str | Path) -> Settings:
     problem = read_problem(tables["problem"], me, folder)
     network = read_network(tables, me, neighbours, folder)
     method = tables.get("algorithm", {}).get("kind")
-    asynchronous = method is not None and file.is_asynchronous(method)
+    asynchronous = method is not None and algorithm_tables.is_asynchronous(method)
     if asynchronous:
         messages, disclosure = read_async_messages(tables.get("messages", {}), method)
     else:
@@ -278,7 +278,7 @@ def _short(value: Any) -> Any:
 
 def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
     """The keys of [problem] that must be equal at all agents, defaults written out."""
-    complete = file.complete_problem(table)
+    complete = problem_table.complete_problem(table)
     return {key: value for key, value in complete.items() if key not in LOCAL}
 
 
@@ -356,12 +356,12 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
         if not isinstance(table[key], str):
             raise SettingsError(f"[problem] {key} must be one file, this agent's own; found a list")
         silos: list[Any] = [remote_source] * me["agents"]
-        silos[me["index"]] = File(str(folder / table[key]), **file.file_options(table, key))
+        silos[me["index"]] = File(str(folder / table[key]), **problem_table.file_options(table, key))
         return silos
 
     if isinstance(privacy := table.get("privacy"), dict):
         table = {**table, "privacy": keep_secret(privacy, me)}
-    problem = file.read_problem({**table, "agents": me["agents"]}, folder, own)
+    problem = problem_table.read_problem({**table, "agents": me["agents"]}, folder, own)
     return problem if isinstance(problem, Centred) else CachedProblem(problem)
 
 
@@ -417,7 +417,7 @@ def read_algorithm(
     Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
     """
     if table:
-        algorithm = file.read_any_algorithm(table, "[algorithm]")
+        algorithm = algorithm_tables.read_any_algorithm(table, "[algorithm]")
         if isinstance(algorithm, AsyncAlgorithmBase):
             return prepared_async(algorithm, problem, network, messages), None
         return algorithm, None

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from destiny import datasets
 from destiny.algorithms import ASYNC_KINDS, KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
-from destiny.experiments import file
+from destiny.experiments import file, problem_table
 from destiny.networks import RULES as WEIGHTS
 from destiny.networks import kinds as networks
 from destiny.problems import Privacy
@@ -110,7 +110,7 @@ def schema() -> dict[str, Any]:
     """The schema of experiment files."""
     algorithm = any_of(algorithm_tables())
     tables = {
-        "problem": problem_table(),
+        "problem": problem_schema(),
         "network": network_table(),
         "start": table(file.START, MEANINGS["start"]),
         "algorithm": {"type": "array", "minItems": 1, "items": algorithm},
@@ -168,13 +168,13 @@ def any_of(options: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return several[0] if len(several) == 1 else {"anyOf": several}
 
 
-def problem_table(without: Iterable[str] = ()) -> dict[str, Any]:
+def problem_schema(without: Iterable[str] = ()) -> dict[str, Any]:
     """[problem], ``without`` some keys."""
-    keys = {key: hint for key, hint in file.PROBLEM.items() if key not in without}
+    keys = {key: hint for key, hint in problem_table.PROBLEM.items() if key not in without}
     content = table(keys, MEANINGS["problem"], [key for key in ("kind", "agents") if key in keys])
     properties = content["properties"]
     properties["synthetic"] |= any_of(
-        table(options, required=("n", "m")) for _, options in file.SYNTHETIC.values()
+        table(options, required=("n", "m")) for _, options in problem_table.SYNTHETIC.values()
     )
     if "dataset" in properties:
         properties["dataset"] |= {"enum": list(datasets.NAMES)}
