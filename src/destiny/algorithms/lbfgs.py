@@ -18,13 +18,12 @@ from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
 from destiny.validation import is_whole
 
 PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
-POWER_ITERATIONS = 8  # on each f_i before the first step, whose length they set
 DECREASE = 1e-4  # c of f(X+) <= f(X) + c <grad, step>, Armijo's rule
 # Of the mean of |f_i|, as in Hager and Zhang (2005): where f changes less its rounding may hide by how much,
 # that of single precision too, and slopes decide.
 NOISE = 1e-6
 SHRINK_MOST, SHRINK_LEAST = 0.1, 0.5  # bounds of the next step's length after a rejected one, relative
-GROW = 2.0  # longest step relative to the last accepted one
+GROW = 4.0  # longest step relative to the last accepted one
 REACH, NEAREST = 1.0, 1e-12  # the longest step and the shortest bound of a step, relative to ||X|| = sqrt(p)
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
@@ -54,7 +53,7 @@ class LBFGSState:
     radius: Array
     """The longest that the next step may be."""
     curvature: Array
-    """Largest curvature of the agent's own f_i at the start."""
+    """Curvature of the agent's own f_i along its gradient at the start."""
     meet: Array
     """1 if the next step averages the points: at the start, and when they were found to differ."""
     meetings: Array
@@ -141,7 +140,7 @@ class DestinyLBFGS(AlgorithmBase):
             moves=empty,
             changes=empty,
             radius=zero,
-            curvature=_largest_curvature(X, agents),
+            curvature=_curvature(X, agents),
             meet=zero + 1.0,
             meetings=zero,
             tree=agents.spanning_tree(),
@@ -215,7 +214,7 @@ def _met(s: LBFGSState, X: Array) -> LBFGSState:
 
 
 def _begin(s: LBFGSState, value: float, G: Array, curvature: float) -> LBFGSState:
-    """The state after the first evaluation at X; the first step is that of gradient descent, 1 / L long."""
+    """The state after the first evaluation at X; the first step is the gradient over the mean curvature."""
     k, _, p = s.X.shape
     length = norm(tangent(s.X[0], G))
     scale = (
@@ -277,17 +276,15 @@ def _remember(s: LBFGSState, move: Array, change: Array) -> LBFGSState:
     return replace(s, moves=_of_all(moves, k), changes=_of_all(changes, k))
 
 
-def _largest_curvature(X: Array, agents: Agents) -> Array:
-    """Largest curvature of each f_i along the manifold at X_i by power iterations, ``(agents, 1, 1)``."""
+def _curvature(X: Array, agents: Agents) -> Array:
+    """Curvature of each f_i along its own Riemannian gradient at X_i, ``(agents, 1, 1)``."""
 
     def field(Y: Array) -> Array:
         return tangent(Y, agents.gradient(Y))
 
-    V = here = field(X)
+    here = field(X)
     require_finite(agents, here)
-    for _ in range(POWER_ITERATIONS):
-        V = tangent(X, curvature_along(field, X, here, V))
-    return scalar(norm(V))
+    return scalar(norm(tangent(X, curvature_along(field, X, here, here))))
 
 
 def _of_all(array: Array, agents: int) -> Array:
