@@ -42,6 +42,36 @@ CHOICES = {
     "regression": ((SMOOTH["olsr"], RING), "destiny-newton", "rounds"),
     "one agent": ((small_problem("pca", 1), networks.complete(1)), "destiny-newton", "rounds"),
     "dictionary": ((SMOOTH["sdl"], RING), "destiny-momentum", "does not tell a constant Hessian"),
+    "private dictionary": (
+        (SMOOTH["sdl"], RING, 0.0, destiny.Messages(private=True)),
+        "destiny-lbfgs",
+        "averages alone; the objective does not tell a constant Hessian",
+    ),
+    "private mixed sum": (
+        (SMOOTH["mixed sum"], RING, 0.0, destiny.Messages(private=True)),
+        "destiny-lbfgs",
+        "averages alone",
+    ),
+    "private regression with large n": (
+        (
+            problems.OLSR([np.ones((1001, 3))] * 6, [np.ones((2, 3))] * 6),
+            RING,
+            0.0,
+            destiny.Messages(private=True),
+        ),
+        "destiny-lbfgs",
+        "averages alone; destiny-newton averages n x n matrices, which n = 1001 makes large",
+    ),
+    "private regression with a fine tolerance": (
+        (SMOOTH["olsr"], RING, 1e-12, destiny.Messages(private=True)),
+        "destiny-lbfgs",
+        "averages alone; destiny-newton does not reach",
+    ),
+    "private dictionary on a network that changes": (
+        (SMOOTH["sdl"], networks.link_loss(RING, 0.2), 0.0, destiny.Messages(private=True)),
+        "destiny-momentum",  # refused later: such a network has no private sums
+        "does not tell a constant Hessian",
+    ),
     "changing": (
         (SMOOTH["pca"], networks.link_loss(RING, 0.2)),
         "destiny-momentum",
@@ -191,6 +221,25 @@ def test_between_organisations_second_moments_are_sent_in_private_sums_only(tmp_
     assert len({json.dumps(s.common, sort_keys=True) for s in read}) == 1
     assert ("matrices of second moments" in read[0].disclosure) == private
     assert ("not private" in read[0].choice.reason) != private
+    if private:
+        outcomes = party.go()
+        party.check(outcomes)
+        assert {outcome.choice for outcome in outcomes} == {party.reference.choice}
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_between_organisations_gradients_at_common_points_are_sent_in_private_sums_only(tmp_path, private):
+    party = Party(
+        tmp_path,
+        networks.ring(4),
+        problem='kind = "sdl"\nsynthetic = { n = 8, m = 90, seed = 0 }\np = 2',
+        algorithm="",
+        messages=f"private = {json.dumps(private)}",
+        whole='[network]\nkind = "ring"',
+    )
+    read = party.settings(0)
+    assert read.algorithm.kind == ("destiny-lbfgs" if private else "destiny-momentum")
+    assert ("gradients at points that all agents know" in read.disclosure) == private
     if private:
         outcomes = party.go()
         party.check(outcomes)

@@ -200,11 +200,12 @@ def read(path: str | Path) -> Settings:
     if algorithm.about is not None and algorithm.about.triangles:
         disclosure += "; those of the first round are matrices of second moments"
     elif algorithm.about is not None and algorithm.about.totals:
-        disclosure += "; those of every step are second moments times vectors that all agents know"
+        what = "gradients at points" if algorithm.about.problem is None else "second moments times vectors"
+        disclosure += f"; those of every step are {what} that all agents know"
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
+            "which destiny-newton, destiny-krylov and destiny-lbfgs do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],

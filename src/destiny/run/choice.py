@@ -9,6 +9,7 @@ from destiny.algorithms import (
     DGD,
     VRSGT,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -69,8 +70,9 @@ def choose(
 
     It is averaged models or Krylov spaces where they apply and are predicted to take less time than momentum:
     a round costs its delay and the time to send its message. Where sums are private they need not be faster,
-    as the sums of gradient methods can be solved for the data (docs/privacy.md). ``tolerance`` is 0 where a
-    run has none. ``disclose`` is whether neighbours may be sent second moments.
+    as the sums of gradient methods can be solved for the data (docs/privacy.md); where neither applies it is
+    quasi-Newton steps then, which average as well. ``tolerance`` is 0 where a run has none. ``disclose`` is
+    whether neighbours may be sent second moments.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
@@ -90,6 +92,8 @@ def choose(
         averaging.append((DestinyKrylov(), krylov_cost(problem.shape, network, messages)))
     if not averaging:
         assert why is not None
+        if messages.private and lbfgs_obstacle(network, messages) is None:
+            return Choice(DestinyLBFGS(), f"it tells agents averages alone; {why}")
         return Choice(DestinyMomentum(), why)
     momentum = momentum_cost(problem.shape, network)
     algorithm, cost = min(averaging, key=lambda pair: pair[1].time)
@@ -144,6 +148,15 @@ def krylov_obstacle(
         return f"destiny-krylov averages by exact totals, which {messages} cannot carry"
     if not disclose:
         return "messages are not private, and destiny-krylov sends products with second moments"
+    return None
+
+
+def lbfgs_obstacle(network: TopologyBase, messages: Messages = PLAIN) -> str | None:
+    """Why quasi-Newton steps by totals are not for this network, or None."""
+    if network.changes or network.diameter is None:
+        return "the network changes from round to round, and destiny-lbfgs needs one that stays"
+    if messages.few_bits:
+        return f"destiny-lbfgs averages by exact totals, which {messages} cannot carry"
     return None
 
 
