@@ -193,6 +193,14 @@ def test_points_where_f_is_not_defined_are_left_again():
     assert result.measures.objective == pytest.approx(other.fun, rel=1e-6)
 
 
+def test_a_gradient_of_another_function_is_noticed():
+    data = [np.eye(5)[:, :2] + k for k in range(4)]
+    problem = custom.problem(lambda X, a: float(np.vdot(a, X)), lambda X, a: -a, data=data, shape=(5, 2))
+    result = destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS(), rounds=400)
+    assert not result.converged
+    assert any("check_gradient" in note for note in result.notes)
+
+
 def test_an_infinite_gradient_at_the_start_is_refused():
     problem = custom.problem(lambda X: 0.0, lambda X: np.full_like(X, np.inf), data=[{}] * 4, shape=(3, 1))
     with pytest.raises(ProblemError, match="agent 0 is not finite"):

@@ -25,6 +25,7 @@ NOISE = 1e-6
 SHRINK_MOST, SHRINK_LEAST = 0.1, 0.5  # bounds of the next step's length after a rejected one, relative
 GROW = 4.0  # longest step relative to the last accepted one
 REACH, NEAREST = 1.0, 1e-12  # the longest step and the shortest bound of a step, relative to ||X|| = sqrt(p)
+STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f decrease
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
 PROBE, VOTE = 3, 4  # places in the numbers that are averaged
@@ -174,15 +175,20 @@ class DestinyLBFGS(AlgorithmBase):
         return np.maximum(np.maximum(s.slope, s.disagreement)[:, 0, 0], violation(s.X))
 
     def remarks(self, s: LBFGSState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
-        """Whether agents computed different points from the same averages."""
-        again = int(s.meetings.max()) - 1
-        if again < 1:
-            return []
-        times = "once" if again == 1 else f"{again} times"
-        return [
-            f"agents obtained different points from the same averages, {times}, and averaged these: their "
-            "arithmetic differs"
-        ]
+        """Whether agents computed different points from the same averages, and whether f would not fall."""
+        notes = []
+        if (again := int(s.meetings.max()) - 1) > 0:
+            times = "once" if again == 1 else f"{again} times"
+            notes.append(
+                f"agents obtained different points from the same averages, {times}, and averaged these: "
+                "their arithmetic differs"
+            )
+        if not converged and s.known.any() and s.radius.max() < STUCK * np.sqrt(s.X.shape[2]):
+            notes.append(
+                f"steps of {s.radius.max():.0e} along the gradient do not decrease f: these are rounding "
+                "errors, or value and gradient of an objective disagree (destiny.check_gradient)"
+            )
+        return notes
 
 
 def _numbers(s: LBFGSState, agents: Agents) -> Array:
