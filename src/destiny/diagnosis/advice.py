@@ -10,6 +10,7 @@ from destiny.algorithms import (
     DeEPCA,
     Destiny,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -24,7 +25,7 @@ from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.choice import krylov_obstacle, numbers_in, obstacle
+from destiny.run.choice import krylov_obstacle, lbfgs_obstacle, numbers_in, obstacle
 from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
@@ -131,6 +132,8 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
         others.append(DestinyNewton())
     elif krylov_obstacle(trials.problem, trials.network) is None:
         others.append(DestinyKrylov())
+    elif lbfgs_obstacle(trials.network) is None:
+        others.append(DestinyLBFGS())
     if fits(FAPS(), as_problem(trials.problem), trials.network):
         others.append(FAPS())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}

@@ -12,6 +12,7 @@ from destiny.algorithms import (
     FAPS,
     Destiny,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -45,7 +46,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.centring import planned_rounds
-from destiny.run.choice import Choice, choose, krylov_obstacle, obstacle
+from destiny.run.choice import Choice, choose, krylov_obstacle, lbfgs_obstacle, obstacle
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
@@ -211,6 +212,8 @@ def usual_methods(problem: ProblemBase, network: TopologyBase) -> list[Algorithm
         methods.append(DestinyNewton())
     elif krylov_obstacle(problem, network) is None:
         methods.append(DestinyKrylov())
+    elif lbfgs_obstacle(network) is None:
+        methods.append(DestinyLBFGS())
     if fits(FAPS(), problem, network):
         methods.append(FAPS())
     return methods
