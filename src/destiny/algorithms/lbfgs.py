@@ -19,8 +19,8 @@ from destiny.validation import is_whole
 
 PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
 DECREASE = 1e-4  # c of f(X+) <= f(X) + c <grad, step>, Armijo's rule
-# Of the mean of |f_i|, as in Hager and Zhang (2005): where f changes less its rounding may hide by how much,
-# that of single precision too, and slopes decide.
+# Of the largest mean of |f_i| so far, as in Hager and Zhang (2005): where f changes less its rounding may
+# hide by how much, that of single precision too, and slopes decide.
 NOISE = 1e-6
 SHRINK_MOST, SHRINK_LEAST = 0.1, 0.5  # bounds of the next step's length after a rejected one, relative
 GROW = 4.0  # longest step relative to the last accepted one
@@ -43,6 +43,8 @@ class LBFGSState:
     """Mean of the Euclidean gradients at X."""
     value: Array
     """Mean of the f_i at X."""
+    size: Array
+    """The largest mean of the |f_i| at any X so far, to which rounding errors of f are relative."""
     known: Array
     """1 if gradient and value are those of X."""
     trial: Array
@@ -136,6 +138,7 @@ class DestinyLBFGS(AlgorithmBase):
             X=X,
             gradient=_of_all(np.zeros((n, p)), k),
             value=zero,
+            size=zero,
             known=zero,
             trial=X,
             moves=empty,
@@ -166,9 +169,8 @@ class DestinyLBFGS(AlgorithmBase):
                 return replace(s, trial=s.X, meet=np.ones_like(s.meet))
         # The means have the same bits in every row.
         value, size, curvature = (float(number) for number in mean[0, 0, :PROBE])
-        if not s.known.any():
-            return _begin(s, value, G[0].copy(), curvature)
-        return _judge(s, value, G[0].copy(), NOISE * size)
+        there = Evaluation(s.trial[0], value, size, G[0].copy())
+        return _judge(s, there) if s.known.any() else _begin(s, there, curvature)
 
     def residual(self, s: LBFGSState) -> Array:
         """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
@@ -189,6 +191,16 @@ class DestinyLBFGS(AlgorithmBase):
                 "errors, or value and gradient of an objective disagree (destiny.check_gradient)"
             )
         return notes
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over all agents at one point: the value, the size of the values, and the gradient."""
+
+    X: Array
+    value: float
+    size: float
+    gradient: Array
 
 
 def _numbers(s: LBFGSState, agents: Agents) -> Array:
@@ -219,44 +231,50 @@ def _met(s: LBFGSState, X: Array) -> LBFGSState:
     )
 
 
-def _begin(s: LBFGSState, value: float, G: Array, curvature: float) -> LBFGSState:
+def _begin(s: LBFGSState, here: Evaluation, curvature: float) -> LBFGSState:
     """The state after the first evaluation at X; the first step is the gradient over the mean curvature."""
     k, _, p = s.X.shape
-    length = norm(tangent(s.X[0], G))
-    scale = (
-        s.scale if s.scale.any() else np.full((k, 1, 1), residual_scale(length[None], norm(G)[None]).item())
-    )
+    length = norm(tangent(here.X, here.gradient))
+    if not s.scale.any():
+        scale = residual_scale(length[None], norm(here.gradient)[None]).item()
+        s = replace(s, scale=np.full((k, 1, 1), scale))
     radius = float(length) / curvature if curvature > 0 else REACH * np.sqrt(p)
-    return _with_trial(_at(replace(s, scale=scale), s.X[0], value, G), radius)
+    return _with_trial(_at(s, here), radius)
 
 
-def _judge(s: LBFGSState, value: float, G: Array, noise: float) -> LBFGSState:
+def _judge(s: LBFGSState, there: Evaluation) -> LBFGSState:
     """The state after an evaluation at the trial point: there if f decreased, otherwise at X still."""
-    X, T = s.X[0], s.trial[0]
-    move, change = T - X, G - s.gradient[0]
+    X, G, value = s.X[0], s.gradient[0], float(s.value.flat[0])
+    move = there.X - X
     length = float(norm(move))
-    if not (np.isfinite(value) and np.isfinite(G).all()):
+    if not (np.isfinite(there.value) and np.isfinite(there.gradient).all()):
         return _with_trial(s, SHRINK_MOST * length)
-    s = _remember(s, move, change)
-    slope = float(np.vdot(tangent(X, s.gradient[0]), move))
-    slope_there = float(np.vdot(tangent(T, G), move))
-    rise = value - float(s.value.flat[0])
+    s = _remember(s, move, there.gradient - G)
+    slope = float(np.vdot(tangent(X, G), move))
+    slope_there = float(np.vdot(tangent(there.X, there.gradient), move))
+    rise, noise = there.value - value, NOISE * float(s.size.flat[0])
     if rise <= DECREASE * slope or (rise <= noise and slope_there <= (2 * DECREASE - 1) * slope):
-        s = _at(s, T, value, G)
-        bent = len(usable_pairs(T, G, s.moves[0, -1:], s.changes[0, -1:])) == 0
+        s = _at(s, there)
+        bent = not usable_pairs(there.X, there.gradient, s.moves[0, -1:], s.changes[0, -1:])
         radius = GROW * length if bent else max(float(s.radius.flat[0]), GROW * length)
         return _with_trial(s, radius, whole=bent)
     to_zero = slope / (slope - slope_there) if slope_there > slope else SHRINK_LEAST
     return _with_trial(s, min(SHRINK_LEAST, max(SHRINK_MOST, to_zero)) * length)
 
 
-def _at(s: LBFGSState, X: Array, value: float, G: Array) -> LBFGSState:
+def _at(s: LBFGSState, here: Evaluation) -> LBFGSState:
     """The state with this X, of which value and gradient are known."""
     k, scale = len(s.X), float(s.scale.flat[0])
     one = np.ones((k, 1, 1))
-    slope = float(norm(tangent(X, G))) / scale if scale else 0.0
+    slope = float(norm(tangent(here.X, here.gradient))) / scale if scale else 0.0
     return replace(
-        s, X=_of_all(X, k), value=value * one, gradient=_of_all(G, k), known=one, slope=slope * one
+        s,
+        X=_of_all(here.X, k),
+        gradient=_of_all(here.gradient, k),
+        value=here.value * one,
+        size=np.maximum(s.size, here.size),
+        known=one,
+        slope=slope * one,
     )
 
 
