@@ -43,6 +43,7 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[], Topology]]] = {
 }
 METHODS = {
     "newton": destiny.DestinyNewton,
+    "quasi-Newton": destiny.DestinyLBFGS,
     "accelerated": destiny.DestinyMomentum,
     "destiny": destiny.Destiny,
 }
@@ -55,7 +56,7 @@ def measure(case: str, method: str, tolerance: float, private: bool) -> dict[str
         network,  # type: ignore[arg-type]
         METHODS[method](),
         tolerance=tolerance,
-        every=1 if method == "newton" else 10,  # a step of newton has many rounds
+        every=1 if method.endswith(("newton", "Newton")) else 10,  # a step of these has many rounds
         messages=destiny.Messages(private=private),
     )
     return {

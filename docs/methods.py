@@ -10,6 +10,7 @@ from destiny.run.settings import settings_of
 
 HERE = Path(__file__).parent
 PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}
+PAGES |= {"lbfgs": "Quasi-Newton steps"}
 PAGES |= {"sparse": "Sparse answers"}
 PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods

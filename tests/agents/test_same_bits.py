@@ -43,6 +43,7 @@ CASES = {
     ),
     "extra": (PROBLEM, 'kind = "extra"', LIMIT, RING),
     "averages along a tree": (PROBLEM, 'kind = "destiny-krylov"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
+    "quasi-Newton steps": (SDL, 'kind = "destiny-lbfgs"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
 }
 
 

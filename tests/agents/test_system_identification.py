@@ -2,18 +2,24 @@
 
 A run is a function of the data: whoever knows the network, the method and the start can simulate it, and fit
 the unknown covariances until the simulation gives the sums that came. Each sum hides its parts; many do not.
+Methods of totals alone have no such sums: what an agent hears of them tells the sum over all others.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 import destiny
-from destiny.engines import fixed_point
+from destiny.agents.privacy.masks import Masks
+from destiny.engines import Local, fixed_point
+from destiny.engines.hosted import HostedAgents
+from tests.helpers.masked_total import link_masks
 
 ATTACKER = 0
 N, P, STEPS = 4, 2, 24
@@ -163,8 +169,114 @@ def test_where_all_hear_all_sums_tell_the_mean_alone():
         assert np.sum(s > 1e-9 * s[0]) == rank * len(TRIANGLE[0])
 
 
-@pytest.mark.parametrize("algorithm", [None, "destiny-newton", "destiny-krylov"])
+@pytest.mark.parametrize("algorithm", [None, "destiny-newton", "destiny-krylov", "destiny-lbfgs"])
 def test_methods_of_totals_have_no_sums_to_solve(monkeypatch, algorithm):
     """One of them is the default where sums are private."""
     data = silos(NETWORK.agents, 0)
     assert run_and_listen(monkeypatch, data, NETWORK, algorithm) == []
+
+
+class Eavesdropper:
+    """A run of quasi-Newton steps by agents that each live alone, and all that the attacker hears of it.
+
+    Attributes
+    ----------
+    points : list of ndarray (n, p)
+        Where the gradients of each step were taken, the first aside: all agents know these.
+    totals : list of ndarray (n, p)
+        The sums of all agents' gradients there.
+    """
+
+    def __init__(self, monkeypatch, data, network, steps, private):
+        self.network, self.private, self.masks = network, private, link_masks(network)
+        self.points, self.totals, self.exponents, self.begun = [], [], [], []
+        self.sent = [[] for _ in data]
+        tell = HostedAgents.tell
+
+        def spy(agents, *blocks):
+            self.sent[agents.ids[0]].append(blocks[0][0].copy())
+            return tell(agents, *blocks)
+
+        monkeypatch.setattr(HostedAgents, "tell", spy)
+        settings = destiny.DestinyLBFGS().on(network)
+
+        def go(start, agents):
+            mine = agents.ids[0] == ATTACKER
+            if private:
+                agents.sum_privately(network.diameter)
+                agents.masked = SimpleNamespace(mask_links=self.masking(agents))
+            state = settings.init(start, agents)
+            for _ in range(steps):
+                point, begun = state.trial[0], len(self.sent[ATTACKER])
+                state = settings.step(state, agents)
+                if mine:
+                    self.points.append(point)
+                    self.begun.append(begun + network.diameter * private)
+                    self.totals.append(len(data) * self.mean_gradient(state, point))
+
+        team = Local(len(data)).connect(destiny.problems.PCA(data, P), network)
+        team.each(go, team.split(np.stack([destiny.stiefel.random_point(N, P, 0)] * len(data))))
+        team.close()
+
+    def masking(self, agents):
+        def mask_links(words, round, exponents):
+            if agents.ids[0] == ATTACKER:
+                self.exponents.append((round, exponents))
+            self.masks[agents.ids[0]].add_to(words, round, 0, exponents)
+
+        return mask_links
+
+    @staticmethod
+    def mean_gradient(state, point):
+        """The mean that the attacker had: of X itself if the point was accepted, else from the last pair."""
+        if (state.X[0] == point).all():
+            return state.gradient[0]
+        return state.gradient[0] + state.changes[0, -1]
+
+    def gradient_of(self, agent, step):
+        """What an agent sent first of its gradient, without the mask that the attacker can take off."""
+        words = self.sent[agent][self.begun[step]]
+        if not self.private:
+            return words[: N * P].reshape(N, P)
+        round, exponents = self.exponents[step]
+        high, low = np.split(words.astype(np.uint64), 2)
+        words = (high << np.uint64(32)) | low
+        pairs = self.masks[ATTACKER].pairs
+        if agent in pairs:
+            Masks(ATTACKER, {agent: pairs[agent]}).add_to(words, round, 0, exponents)
+        layout = fixed_point.layout((N * P, 5))
+        unit = layout.unit(exponents + math.ceil(math.log2(self.network.agents)))
+        return fixed_point.decode(words.view(np.int64), unit)[: N * P].reshape(N, P)
+
+    def covariance(self, gradients):
+        """The symmetric C with C X = -G for all points and gradients, by least squares."""
+        basis = np.zeros((len(TRIANGLE[0]), N, N))
+        for k, (i, j) in enumerate(zip(*TRIANGLE, strict=True)):
+            basis[k, i, j] = basis[k, j, i] = 1
+        X = np.concatenate(self.points[1:], axis=1)
+        entries = np.linalg.lstsq(
+            np.array([(B @ X).ravel() for B in basis]).T, -np.concatenate(gradients, axis=1).ravel()
+        )[0]
+        return np.tensordot(entries, basis, axes=1)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gradients_at_common_points_tell_the_sum_over_the_others_alone(monkeypatch, seed, private):
+    """The first step has two matrices in its messages and is left out; plain messages show that it works."""
+    data, steps = silos(NETWORK.agents, seed), 10
+    heard = Eavesdropper(monkeypatch, data, NETWORK, steps, private)
+    true = np.array([A @ A.T for A in data])
+    others = np.arange(len(data)) != ATTACKER
+    own = [-true[ATTACKER] @ X for X in heard.points]
+    rest = heard.covariance([T - G for T, G in zip(heard.totals[1:], own[1:], strict=True)])
+    np.testing.assert_allclose(rest, true[others].sum(axis=0), atol=1e-7)
+    for victim in np.flatnonzero((NETWORK.W.toarray()[ATTACKER] != 0) & others):
+        found = heard.covariance([heard.gradient_of(victim, step) for step in range(1, steps)])
+        error = np.linalg.norm(found - true[victim]) / np.linalg.norm(true[victim])
+        if private:
+            guess = rest / others.sum()  # the best there is: the mean over the others
+            assert error > 0.9
+            assert np.linalg.norm(guess - true[victim]) > 0.1 * np.linalg.norm(true[victim])
+        else:
+            assert error < 1e-8

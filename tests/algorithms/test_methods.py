@@ -118,7 +118,7 @@ def test_only_gradients_and_mixing_are_used(method):
     for _ in range(3):
         state = algorithm.step(state, spy)
     allowed = {"ids", "gradient", "mix", "private", "clipped"} | ({"value"} if method.about.alone else set())
-    allowed |= {"exact_mean", "spanning_tree"} if method.about.totals else set()
+    allowed |= {"exact_mean", "spanning_tree", "value"} if method.about.totals else set()
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
         {"regulariser"} if method.about.regularised else set()
     )
@@ -210,6 +210,7 @@ LAWS = {
     "mean(M) = 0": lambda s: (s.M, 0 * s.M),
     "X_i = X_0": lambda s: (s.X - s.X[:1] + 0 * s.quadratic, 0 * s.X),  # of averages that are exact
     "V_i = V_0": lambda s: (s.basis - s.basis[:1], 0 * s.basis),
+    "S_i = S_0": lambda s: (s.moves - s.moves[:1], 0 * s.moves),
 }
 
 

@@ -191,7 +191,8 @@ def test_a_gradient_of_the_wrong_sign_is_noticed():
 
     rng = np.random.default_rng(0)
     wrong = [Wrong(rng.standard_normal((5, 9))) for _ in range(3)]
-    result = destiny.solve(wrong, RING, start=destiny.stiefel.random_point(5, 2, 0))
+    start = destiny.stiefel.random_point(5, 2, 0)
+    result = destiny.solve(wrong, RING, "destiny-momentum", start=start)
     assert result.converged
     assert any("the objective rose" in note and "destiny.check_gradient" in note for note in result.notes)
 

@@ -202,7 +202,7 @@ def read(path: str | Path) -> Settings:
     elif messages.private:
         disclosure += (
             "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which destiny-newton and destiny-krylov do not have (docs/privacy.md)"
+            "which destiny-newton, destiny-krylov and destiny-lbfgs do not have (docs/privacy.md)"
         )
     settings = Settings(
         name=me["name"],

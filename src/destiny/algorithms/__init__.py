@@ -29,6 +29,7 @@ from destiny.algorithms.faps import FAPS
 from destiny.algorithms.fast_pca import FastPCA
 from destiny.algorithms.krylov import DestinyKrylov
 from destiny.algorithms.landing import Landing
+from destiny.algorithms.lbfgs import DestinyLBFGS
 from destiny.algorithms.momentum import DestinyMomentum
 from destiny.algorithms.multiplier_correction import MultiplierCorrection
 from destiny.algorithms.newton import DestinyNewton
@@ -48,6 +49,7 @@ METHODS: tuple[type[Any], ...] = (
     DestinyMomentum,
     DestinyNewton,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyProx,
     CDADT,
     Thanos,
@@ -122,6 +124,7 @@ __all__ = [
     "Destiny",
     "DestinyAsync",
     "DestinyKrylov",
+    "DestinyLBFGS",
     "DestinyMomentum",
     "DestinyNewton",
     "DestinyProx",

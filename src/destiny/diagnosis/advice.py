@@ -11,6 +11,7 @@ from destiny.algorithms import (
     DeEPCA,
     Destiny,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -24,7 +25,7 @@ from destiny.errors import MismatchError
 from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.choice import krylov_obstacle, numbers_in, obstacle
+from destiny.run.choice import krylov_obstacle, lbfgs_obstacle, numbers_in, obstacle
 from destiny.run.messages import Messages
 from destiny.run.prepare import prepare
 
@@ -159,6 +160,8 @@ def candidates(problem: ProblemBase, network: TopologyBase, messages: Messages) 
         methods.append(DestinyNewton())
     elif krylov_obstacle(problem, network, messages) is None:
         methods.append(DestinyKrylov())
+    elif lbfgs_obstacle(network, messages) is None:
+        methods.append(DestinyLBFGS())
     batches = bool(problem.batches)
     return [m for m in methods if isinstance(m, VRSGT) == batches and fits(m, problem, network)]
 

@@ -9,6 +9,7 @@ from destiny.algorithms import (
     DGD,
     VRSGT,
     DestinyKrylov,
+    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -25,6 +26,7 @@ FULL = 2 / 3  # of the rounds of newton that carry a model: the first third find
 # of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
 TIMES, LEAST = 12, 150
 REACHED = 1e-11  # tolerance that newton reaches everywhere; rounding in its local solutions ends at 1e-12
+EVALUATIONS = 30  # of quasi-Newton steps to 1e-8: 14 to 60 on most data of docs/lbfgs.md, hundreds on others
 STEPS = 12  # of Krylov spaces to 1e-8: 8 to 11 on the data of docs/krylov.md, 30 on noise without structure
 MOST = 1000  # rows of X: beyond it many agents in one process need gigabytes for the models
 
@@ -67,10 +69,11 @@ def choose(
 ) -> Choice:
     """The method for a problem and a network.
 
-    It is averaged models or Krylov spaces where they apply and are predicted to take less time than momentum:
-    a round costs its delay and the time to send its message. Where sums are private they need not be faster,
-    as the sums of gradient methods can be solved for the data (docs/privacy.md). ``tolerance`` is 0 where a
-    run has none. ``disclose`` is whether neighbours may be sent second moments.
+    It is averaged models or Krylov spaces where they apply, otherwise quasi-Newton steps by totals, if they
+    are predicted to take less time than momentum: a round costs its delay and the time to send its message.
+    Where sums are private they need not be faster, as the sums of gradient methods can be solved for the data
+    (docs/privacy.md). ``tolerance`` is 0 where a run has none. ``disclose`` is whether neighbours may be sent
+    second moments, or gradients at points that all know.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
@@ -88,6 +91,8 @@ def choose(
         averaging.append((DestinyNewton(), newton_cost(problem.shape, network, messages)))
     if krylov_obstacle(problem, network, messages, disclose=disclose) is None:
         averaging.append((DestinyKrylov(), krylov_cost(problem.shape, network, messages)))
+    if not averaging and lbfgs_obstacle(network, messages, disclose=disclose) is None:
+        averaging.append((DestinyLBFGS(), lbfgs_cost(problem.shape, network, messages)))
     if not averaging:
         assert why is not None
         return Choice(DestinyMomentum(), why)
@@ -147,6 +152,17 @@ def krylov_obstacle(
     return None
 
 
+def lbfgs_obstacle(network: TopologyBase, messages: Messages = PLAIN, *, disclose: bool = True) -> str | None:
+    """Why quasi-Newton steps by totals are not for this network, or None."""
+    if network.changes or network.diameter is None:
+        return "the network changes from round to round, and destiny-lbfgs needs one that stays"
+    if messages.few_bits:
+        return f"destiny-lbfgs averages by exact totals, which {messages} cannot carry"
+    if not disclose:
+        return "messages are not private, and destiny-lbfgs sends gradients at points that all agents know"
+    return None
+
+
 def newton_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
     """Of newton, which takes one step; totals that are private have two words for each number."""
     newton = DestinyNewton().on(network)
@@ -158,6 +174,13 @@ def krylov_cost(shape: tuple[int, int], network: TopologyBase, messages: Message
     krylov = DestinyKrylov().on(network)
     step = krylov.rounds if messages.private else 2 * (krylov.diameter or 0)
     return Cost(krylov.opening + STEPS * step, _words(messages) * numbers_in(krylov.about, shape))
+
+
+def lbfgs_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
+    """Of quasi-Newton steps to 1e-8, with a tree as deep as the network is wide; one matrix in a message."""
+    lbfgs, (n, p) = DestinyLBFGS().on(network), shape
+    step = lbfgs.rounds if messages.private else 2 * (lbfgs.diameter or 0)
+    return Cost(lbfgs.opening + EVALUATIONS * step, _words(messages) * (n * p + lbfgs.about.numbers))
 
 
 def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:

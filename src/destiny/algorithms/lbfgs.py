@@ -1,0 +1,317 @@
+"""Any smooth objective by exactly averaged gradients: a quasi-Newton method that all agents run alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.curvature import curvature_along
+from destiny.algorithms.blocks.opening import require_finite
+from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
+from destiny.algorithms.momentum import residual_scale
+from destiny.errors import SettingsError
+from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
+from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
+from destiny.validation import is_whole
+
+PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
+DECREASE = 1e-4  # c of f(X+) <= f(X) + c <grad, step>, Armijo's rule
+# Of the largest mean of |f_i| so far, as in Hager and Zhang (2005): where f changes less its rounding may
+# hide by how much, that of single precision too, and slopes decide.
+NOISE = 1e-6
+SHRINK_MOST, SHRINK_LEAST = 0.1, 0.5  # bounds of the next step's length after a rejected one, relative
+GROW = 4.0  # longest step relative to the last accepted one
+REACH, NEAREST = 1.0, 1e-12  # the longest step and the shortest bound of a step, relative to ||X|| = sqrt(p)
+STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f decrease
+DESCENT = 1e-10  # least cosine between a direction and minus the gradient
+SEED = 1970  # any fixed number: the random product must be the same everywhere
+PROBE, VOTE = 3, 4  # places in the numbers that are averaged
+APART = 1e-10  # a larger difference between agents' points is no rounding
+SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are one
+
+
+@dataclass(frozen=True)
+class LBFGSState:
+    """State of `DestinyLBFGS`; every array has the hosted agents on axis 0, all with the same numbers."""
+
+    X: Array
+    """The best point so far: every later one has a smaller f."""
+    gradient: Array
+    """Mean of the Euclidean gradients at X."""
+    value: Array
+    """Mean of the f_i at X."""
+    size: Array
+    """The largest mean of the |f_i| at any X so far, to which rounding errors of f are relative."""
+    known: Array
+    """1 if gradient and value are those of X."""
+    trial: Array
+    """The point at which the next step evaluates f."""
+    moves: Array
+    """Differences of points ``(agents, memory, n, p)``, the latest last; zeros where there are fewer."""
+    changes: Array
+    """Differences of mean gradients between the same points."""
+    radius: Array
+    """The longest that the next step may be."""
+    curvature: Array
+    """Curvature of the agent's own f_i along its gradient at the start."""
+    meet: Array
+    """1 if the next step averages the points: at the start, and when they were found to differ."""
+    meetings: Array
+    """How many times they were averaged."""
+    tree: Array
+    """Parents and depth of the tree for averages (`Agents.spanning_tree`), ``(agents, 2)``."""
+    slope: Array
+    """Norm of the Riemannian gradient at X relative to ``scale``; 1 until it is known."""
+    scale: Array
+    """That of the start, to which residuals are relative; 0 until it is known."""
+    disagreement: Array
+    """How far the agent's trial point was from the mean in the last step, by a random product."""
+
+
+@dataclass(frozen=True)
+class DestinyLBFGS(AlgorithmBase):
+    """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
+
+    A step averages the gradients and values of all f_i at one common point along a spanning tree
+    (`destiny.engines.totals`), in twice the depth of the tree. All agents obtain the same means, and from
+    them the same next point: they run one method for pooled data, and never disagree, whatever they hold.
+    See docs/lbfgs.md.
+
+    A message has n p numbers and a few more, that of the first step 2 n p. An agent's neighbours learn sums
+    of gradients at points that all know; with private messages only the mean over all agents.
+
+    Parameters
+    ----------
+    memory : int
+        Differences of points and gradients that are kept.
+    diameter : int, optional
+        Diameter of the network; `on` sets it.
+    """
+
+    memory: int = 20
+    diameter: int | None = None
+    kind = "destiny-lbfgs"
+    few_steps = True
+    about = About(
+        "DESTINY by quasi-Newton steps",
+        "this package; docs/lbfgs.md",
+        sends=2,
+        numbers=7,
+        rounds="rounds",
+        totals=True,
+        averaged="its gradients at points that all agents know",
+    )
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.memory) and self.memory >= 1):
+            raise SettingsError(f"memory must be a whole number >= 1; found {self.memory!r}")
+        if self.diameter is not None and not (is_whole(self.diameter) and self.diameter >= 0):
+            raise SettingsError(f"diameter must be a whole number >= 0; found {self.diameter!r}")
+
+    @property
+    def opening(self) -> int:
+        """Rounds before the first step, in which agents find the tree."""
+        return 2 * (self.diameter or 0)
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds of a step; without private sums, they are twice the depth of the tree."""
+        return PHASES * (self.diameter or 0)
+
+    def on(self, network: TopologyBase) -> DestinyLBFGS:
+        """The same settings with the network's diameter; `SettingsError` if it changes."""
+        if network.changes or network.diameter is None:
+            raise SettingsError(
+                "destiny-lbfgs needs a network that stays; this one changes from round to round: "
+                "use destiny-momentum"
+            )
+        return replace(self, diameter=network.diameter)
+
+    def init(self, X: Array, agents: Agents) -> LBFGSState:
+        """Find the tree; measure the curvature of each f_i. Raise `ProblemError` for infinite gradients."""
+        k, n, p = X.shape
+        zero = np.zeros((k, 1, 1))
+        empty = _of_all(np.zeros((self.memory, n, p)), k)
+        return LBFGSState(
+            X=X,
+            gradient=_of_all(np.zeros((n, p)), k),
+            value=zero,
+            size=zero,
+            known=zero,
+            trial=X,
+            moves=empty,
+            changes=empty,
+            radius=zero,
+            curvature=_curvature(X, agents),
+            meet=zero + 1.0,
+            meetings=zero,
+            tree=agents.spanning_tree(),
+            slope=zero + 1.0,
+            scale=zero,
+            disagreement=zero,
+        )
+
+    def step(self, s: LBFGSState, agents: Agents) -> LBFGSState:
+        """Average gradient and value at the trial point; accept it or not; choose the next one."""
+        own = _numbers(s, agents)
+        G = agents.gradient(s.trial)
+        if s.meet.any():
+            Z, G, mean = agents.exact_mean(s.trial, G, own, tree=s.tree)
+            s = _met(s, polar(Z[0]))
+            if s.X.shape[2] - norm(Z[0]) ** 2 > SAME * s.X.shape[2]:  # gradients of different points
+                return s
+        else:
+            G, mean = agents.exact_mean(G, own, tree=s.tree)
+            s = replace(s, disagreement=np.abs(own - mean)[:, :, PROBE : PROBE + 1])
+            if mean[0, 0, VOTE] > 0:
+                return replace(s, trial=s.X, meet=np.ones_like(s.meet))
+        # The means have the same bits in every row.
+        value, size, curvature = (float(number) for number in mean[0, 0, :PROBE])
+        there = Evaluation(s.trial[0], value, size, G[0].copy())
+        return _judge(s, there) if s.known.any() else _begin(s, there, curvature)
+
+    def residual(self, s: LBFGSState) -> Array:
+        """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
+        return np.maximum(np.maximum(s.slope, s.disagreement)[:, 0, 0], violation(s.X))
+
+    def remarks(self, s: LBFGSState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
+        """Whether agents computed different points from the same averages, and whether f would not fall."""
+        notes = []
+        if (again := int(s.meetings.max()) - 1) > 0:
+            times = "once" if again == 1 else f"{again} times"
+            notes.append(
+                f"agents obtained different points from the same averages, {times}, and averaged these: "
+                "their arithmetic differs"
+            )
+        if not converged and s.known.any() and s.radius.max() < STUCK * np.sqrt(s.X.shape[2]):
+            notes.append(
+                f"steps of {s.radius.max():.0e} along the gradient do not decrease f: these are rounding "
+                "errors, or value and gradient of an objective disagree (destiny.check_gradient)"
+            )
+        return notes
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over all agents at one point: the value, the size of the values, and the gradient."""
+
+    X: Array
+    value: float
+    size: float
+    gradient: Array
+
+
+def _numbers(s: LBFGSState, agents: Agents) -> Array:
+    """Value, its size, curvature, a random product of the trial point, and doubt, ``(agents, 1, 5)``."""
+    value = scalar(agents.value(s.trial))
+    rng = np.random.default_rng(SEED)
+    left, right = (rng.standard_normal(size) for size in s.trial.shape[1:])
+    probe = scalar(np.array([left @ X @ right for X in s.trial]))
+    vote = (s.disagreement > APART).astype(np.float64)
+    return np.concatenate([value, np.abs(value), s.curvature, probe, vote], axis=2)
+
+
+def _met(s: LBFGSState, X: Array) -> LBFGSState:
+    """The state at the mean of the agents' points, with nothing known of it or before."""
+    k = len(s.X)
+    empty, zero = _of_all(np.zeros_like(s.moves[0]), k), np.zeros((k, 1, 1))
+    return replace(
+        s,
+        X=_of_all(X, k),
+        trial=_of_all(X, k),
+        known=zero,
+        moves=empty,
+        changes=empty,
+        slope=zero + 1.0,
+        disagreement=zero,
+        meet=zero,
+        meetings=s.meetings + 1,
+    )
+
+
+def _begin(s: LBFGSState, here: Evaluation, curvature: float) -> LBFGSState:
+    """The state after the first evaluation at X; the first step is the gradient over the mean curvature."""
+    k, _, p = s.X.shape
+    length = norm(tangent(here.X, here.gradient))
+    if not s.scale.any():
+        scale = residual_scale(length[None], norm(here.gradient)[None]).item()
+        s = replace(s, scale=np.full((k, 1, 1), scale))
+    radius = float(length) / curvature if curvature > 0 else REACH * np.sqrt(p)
+    return _with_trial(_at(s, here), radius)
+
+
+def _judge(s: LBFGSState, there: Evaluation) -> LBFGSState:
+    """The state after an evaluation at the trial point: there if f decreased, otherwise at X still."""
+    X, G, value = s.X[0], s.gradient[0], float(s.value.flat[0])
+    move = there.X - X
+    length = float(norm(move))
+    if not (np.isfinite(there.value) and np.isfinite(there.gradient).all()):
+        return _with_trial(s, SHRINK_MOST * length)
+    s = _remember(s, move, there.gradient - G)
+    slope = float(np.vdot(tangent(X, G), move))
+    slope_there = float(np.vdot(tangent(there.X, there.gradient), move))
+    rise, noise = there.value - value, NOISE * float(s.size.flat[0])
+    if rise <= DECREASE * slope or (rise <= noise and slope_there <= (2 * DECREASE - 1) * slope):
+        s = _at(s, there)
+        bent = not usable_pairs(there.X, there.gradient, s.moves[0, -1:], s.changes[0, -1:])
+        radius = GROW * length if bent else max(float(s.radius.flat[0]), GROW * length)
+        return _with_trial(s, radius, whole=bent)
+    to_zero = slope / (slope - slope_there) if slope_there > slope else SHRINK_LEAST
+    return _with_trial(s, min(SHRINK_LEAST, max(SHRINK_MOST, to_zero)) * length)
+
+
+def _at(s: LBFGSState, here: Evaluation) -> LBFGSState:
+    """The state with this X, of which value and gradient are known."""
+    k, scale = len(s.X), float(s.scale.flat[0])
+    one = np.ones((k, 1, 1))
+    slope = float(norm(tangent(here.X, here.gradient))) / scale if scale else 0.0
+    return replace(
+        s,
+        X=_of_all(here.X, k),
+        gradient=_of_all(here.gradient, k),
+        value=here.value * one,
+        size=np.maximum(s.size, here.size),
+        known=one,
+        slope=slope * one,
+    )
+
+
+def _with_trial(s: LBFGSState, radius: float, whole: bool = False) -> LBFGSState:
+    """The state with the next trial point, at most ``radius`` away; just so far if ``whole``."""
+    (k, _, p), X, G = s.X.shape, s.X[0], s.gradient[0]
+    radius = np.sqrt(p) * min(REACH, max(NEAREST, radius / np.sqrt(p)))
+    g = tangent(X, G)
+    D = quasi_newton_direction(X, G, s.moves[0], s.changes[0])
+    if D is None or not np.vdot(g, D) < -DESCENT * norm(g) * norm(D):
+        D, whole = -g, True
+    length = float(norm(D))
+    if length > radius or (whole and length > 0):
+        D = D * (radius / length)
+    return replace(s, trial=_of_all(polar(X + D), k), radius=np.full((k, 1, 1), radius))
+
+
+def _remember(s: LBFGSState, move: Array, change: Array) -> LBFGSState:
+    """The state with one more pair, in place of the oldest."""
+    k = len(s.X)
+    moves = np.concatenate([s.moves[0, 1:], move[None]])
+    changes = np.concatenate([s.changes[0, 1:], change[None]])
+    return replace(s, moves=_of_all(moves, k), changes=_of_all(changes, k))
+
+
+def _curvature(X: Array, agents: Agents) -> Array:
+    """Curvature of each f_i along its own Riemannian gradient at X_i, ``(agents, 1, 1)``."""
+
+    def field(Y: Array) -> Array:
+        return tangent(Y, agents.gradient(Y))
+
+    here = field(X)
+    require_finite(agents, here)
+    return scalar(norm(tangent(X, curvature_along(field, X, here, here))))
+
+
+def _of_all(array: Array, agents: int) -> Array:
+    """The same numbers for all agents hosted here, which are stored once."""
+    return np.broadcast_to(array, (agents, *array.shape))
