@@ -5,20 +5,14 @@ has already is not run again. Instances and seeds are those of `benchmarks.round
 them. The Cora and MNIST instances need DESTINY_DATA.
 """
 
-import argparse
-import os
 import statistics
-from pathlib import Path
 from typing import Any
-
-from rich.progress import Progress
 
 import destiny
 from benchmarks import rounds as others
-from benchmarks.rows import read, write
+from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny.algorithms import Destiny, DestinyMomentum
 
-FILE, PAGE = others.DOCS / "bits.csv", others.DOCS / "howto" / "small-messages.md"
 COLUMNS = ("instance", "method", "bits", "seed", "rounds", "bytes", "converged", "worst")
 METHODS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "momentum": (DestinyMomentum, (64, 16, 8)),
@@ -27,7 +21,6 @@ METHODS: dict[str, tuple[Any, tuple[int, ...]]] = {
 SEEDS = range(4, 9)
 LONG = "OLSR Cora-DS"  # thousands of rounds of momentum: measured every ten, and the other methods left out
 UNFIT = {("capped BB", LONG)}
-BEGIN, END = "<!-- begin bits -->", "<!-- end bits -->"
 
 Job = tuple[str, str, int, int]
 
@@ -48,7 +41,7 @@ def jobs(seeds: list[int], real: bool) -> list[Job]:
     ]
 
 
-def run(name: str, method: str, bits: int, seed: int) -> dict[str, str]:
+def run(name: str, method: str, bits: int, seed: int) -> tuple[object, ...]:
     make, limit = (others.INSTANCES | others.REAL)[name]
     problem, network = make(seed)
     result = destiny.solve(
@@ -61,10 +54,8 @@ def run(name: str, method: str, bits: int, seed: int) -> dict[str, str]:
         messages=destiny.Messages(bits=bits),
         progress=False,
     )
-    if result.interrupted:
-        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
-    outcome = (result.rounds, result.bytes, result.converged, f"{result.measures.worst:.1e}")
-    return dict(zip(COLUMNS, map(str, (name, method, bits, seed, *outcome)), strict=True))
+    require_done(result.interrupted)
+    return result.rounds, result.bytes, result.converged, f"{result.measures.worst:.1e}"
 
 
 def cells(rows: list[dict[str, str]], bits: int) -> list[str]:
@@ -105,35 +96,18 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def publish(text: str) -> None:
-    """Put the table into the page."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
-    _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bits", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=FILE)
-    options = parser.parse_args()
-    real = "DESTINY_DATA" in os.environ
-    if not real:
-        print("DESTINY_DATA is not set: the Cora and MNIST instances are left out")
-    rows = read(options.out)
-    done = {(row["instance"], row["method"], int(row["bits"]), int(row["seed"])) for row in rows}
-    todo = [job for job in jobs(options.seeds, real) if job not in done]
-    with Progress() as progress:
-        bar = progress.add_task("bits", total=len(todo))
-        for job in todo:
-            progress.update(bar, description=", ".join(map(str, job)))
-            rows.append(run(*job))
-            write(options.out, COLUMNS, rows)
-            progress.advance(bar)
-    if options.out == FILE:
-        publish(table(rows))
-    print(table(rows))
+BENCHMARK = Benchmark(
+    "bits",
+    __doc__,
+    DOCS / "howto" / "small-messages.md",
+    COLUMNS,
+    COLUMNS[:4],
+    SEEDS,
+    jobs,
+    run,
+    table,
+)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

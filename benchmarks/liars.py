@@ -5,26 +5,20 @@ not run again: delete it to start anew. About ten minutes on one core; ``--seeds
 the default method for clipped messages was chosen.
 """
 
-import argparse
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 import destiny
-from benchmarks.rows import read, write
+from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
 from destiny.algorithms import DGD, DestinyMomentum
 from destiny.engines import Liars, Local
 from destiny.engines.liars import ATTACKS
 from destiny.geometry import stiefel
 
-DOCS = Path(__file__).parents[1] / "docs"
-FILE, PAGE = DOCS / "liars.csv", DOCS / "liars.md"
-BEGIN, END = "<!-- begin liars -->", "<!-- end liars -->"
 COLUMNS = ("instance", "method", "clip", "attack", "seed", "error", "consensus", "rounds")
 SEEDS = (4, 5, 6)
 ROUNDS = 500  # errors with clipping do not change any more
@@ -66,7 +60,7 @@ def connected_enough(agents: int, prob: float, least: int, seed: int) -> Any:
     raise SystemExit(f"no network of {agents} agents with {least} neighbours each was found")
 
 
-def run(name: str, method: str, clip: bool, attack: str, seed: int) -> dict[str, str]:
+def run(name: str, method: str, clip: int, attack: str, seed: int) -> tuple[object, ...]:
     make, prob, liars = INSTANCES[name]
     problem = make(seed)
     network = connected_enough(problem.agents, prob, 2 * len(liars) + 1, seed)
@@ -81,6 +75,7 @@ def run(name: str, method: str, clip: bool, attack: str, seed: int) -> dict[str,
         messages=destiny.Messages(clip=len(liars) if clip else 0),
         progress=False,
     )
+    require_done(result.interrupted)
     honest = np.delete(result.agents, liars, axis=0)
     error = consensus = np.inf
     if np.isfinite(honest).all():
@@ -88,8 +83,7 @@ def run(name: str, method: str, clip: bool, attack: str, seed: int) -> dict[str,
         known = destiny.problems.pca.solution(problem)
         error = float(stiefel.subspace_distance(stiefel.polar(mean), known))
         consensus = float(np.sqrt(np.mean(stiefel.norm(honest - mean) ** 2)))
-    values = (name, method, int(clip), attack, seed, f"{error:.1e}", f"{consensus:.1e}", result.rounds)
-    return dict(zip(COLUMNS, map(str, values), strict=True))
+    return f"{error:.1e}", f"{consensus:.1e}", result.rounds
 
 
 def cell(rows: list[dict[str, str]]) -> str:
@@ -120,40 +114,19 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def publish(text: str) -> None:
-    """Put the table into the page."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
-    _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.liars", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=FILE)
-    options = parser.parse_args()
-    rows = read(options.out)
-    done = {(r["instance"], r["method"], r["clip"] == "1", r["attack"], int(r["seed"])) for r in rows}
-    jobs = [
+def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int, str, int]]:  # noqa: ARG001
+    return [
         (name, method, clip, attack, seed)
-        for seed in options.seeds
+        for seed in seeds
         for name in INSTANCES
         for method in METHODS
-        for clip in (False, True)
+        for clip in (0, 1)
         for attack in (NOBODY, *ATTACKS)
     ]
-    todo = [job for job in jobs if job not in done]
-    with Progress() as progress:
-        bar = progress.add_task("liars", total=len(todo))
-        for job in todo:
-            progress.update(bar, description=", ".join(map(str, job)))
-            rows.append(run(*job))
-            write(options.out, COLUMNS, rows)
-            progress.advance(bar)
-    if options.out == FILE:
-        publish(table(rows))
-    print(table(rows))
+
+
+BENCHMARK = Benchmark("liars", __doc__, DOCS / "liars.md", COLUMNS, COLUMNS[:5], SEEDS, jobs, run, table)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

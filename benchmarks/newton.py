@@ -5,27 +5,22 @@ is not run again. Instances of real data need DESTINY_DATA. Momentum on those of
 read from docs/rounds.csv (seeds 4 to 8).
 """
 
-import argparse
-import os
 import statistics
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import destiny
 from benchmarks import rounds as others
-from benchmarks.rows import read, write
+from benchmarks.rows import DOCS, Benchmark, read, require_done
 from destiny import networks
 from destiny.algorithms import DestinyMomentum, DestinyNewton
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 
-FILE, PAGE = others.DOCS / "newton.csv", others.DOCS / "newton.md"
 COLUMNS = ("instance", "method", "seed", "limit", "rounds", "matrices", "converged", "worst")
 SEEDS = range(14, 24)
-BEGIN, END = "<!-- begin table -->", "<!-- end table -->"
 Instance = Callable[[int], tuple[Any, Any]]
 
 
@@ -72,28 +67,17 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
     return newton + [(name, "momentum", seed) for seed in seeds[:3] for name in new]
 
 
-def run(name: str, method: str, seed: int) -> dict[str, str]:
+def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     instances = {key: make for key, (make, _) in (others.INSTANCES | others.REAL).items()} | NEW | REAL
     problem, network = instances[name](seed)
     algorithm = {"newton": DestinyNewton, "momentum": DestinyMomentum}[method]()
     every = 1 if method == "newton" else max(1, round(10 / algorithm.on(network).rounds))
     result = destiny.solve(problem, network, algorithm, seed=seed, rounds=30_000, every=every, progress=False)
-    if result.interrupted:
-        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
+    require_done(result.interrupted)
     n, p = problem.shape
     limit = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
     matrices = result.scalars / (2 * len(network.edges) * n * p)
-    values = (
-        name,
-        method,
-        seed,
-        limit,
-        result.rounds,
-        f"{matrices:.0f}",
-        result.converged,
-        f"{result.measures.worst:.1e}",
-    )
-    return dict(zip(COLUMNS, map(str, values), strict=True))
+    return limit, result.rounds, f"{matrices:.0f}", result.converged, f"{result.measures.worst:.1e}"
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -103,7 +87,7 @@ def table(rows: list[dict[str, str]]) -> str:
         "matrices sent |",
         "|---|---|---|---|---|---|---|",
     ]
-    before = [row for row in read(others.FILE) if row["method"] == "momentum"]
+    before = [row for row in read(others.BENCHMARK.file) if row["method"] == "momentum"]
     for name in dict.fromkeys(row["instance"] for row in rows):
         mine = [row for row in rows if row["instance"] == name and row["method"] == "newton"]
         failed = sum(row["converged"] != "True" for row in mine)
@@ -125,27 +109,11 @@ def table(rows: list[dict[str, str]]) -> str:
         twice = f"{2 * median}" if median < 10**9 else "-"
         text = newton + (f", {failed} of {len(mine)} fail" if failed else "")
         lines.append(f"| {name} | {limit:.0f} | {text} | {ratio:.1f} | {sent:.0f} | {momentum} | {twice} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
-    seeds = parser.parse_args().seeds
-    rows = read(FILE)
-    done = {(row["instance"], row["method"], int(row["seed"])) for row in rows}
-    todo = [job for job in jobs(seeds, "DESTINY_DATA" in os.environ) if job not in done]
-    with Progress() as bar:
-        task = bar.add_task("runs", total=len(todo))
-        for job in todo:
-            rows.append(run(*job))
-            write(FILE, COLUMNS, rows)
-            bar.advance(task)
-    text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{END}{tail}", encoding="utf-8")
+BENCHMARK = Benchmark("newton", __doc__, DOCS / "newton.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -5,25 +5,18 @@ already is not run again: delete it to start anew. MNIST needs DESTINY_DATA, a f
 without it the synthetic instance alone is run. About half an hour on one core.
 """
 
-import argparse
-import os
 import statistics
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 import destiny
-from benchmarks.rows import read, write
+from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
 from destiny.algorithms import DPRGD, VRSGT, DestinyMomentum
 
-DOCS = Path(__file__).parents[1] / "docs"
-FILE, PAGE = DOCS / "passes.csv", DOCS / "minibatches.md"
-BEGIN, END = "<!-- begin passes -->", "<!-- end passes -->"
 COLUMNS = ("instance", "method", "share", "seed", "rounds", "passes", "converged", "worst")
 AGENTS = 32
 SEEDS = (4, 5, 6)  # VRSGT's period was chosen on seeds 0 and 1
@@ -65,7 +58,7 @@ REAL: dict[str, Callable[[int], Any]] = {
 }
 
 
-def run(name: str, label: str, seed: int) -> dict[str, str]:
+def run(name: str, label: str, seed: int) -> tuple[object, ...]:
     problem = (INSTANCES | REAL)[name](seed)
     network = networks.erdos_renyi(AGENTS, prob=0.5, seed=seed)
     make, share = METHODS[label]
@@ -74,10 +67,9 @@ def run(name: str, label: str, seed: int) -> dict[str, str]:
         problem = destiny.problems.batched(problem, max(1, round(share * samples)), seed)
     limit = LIMIT if label != "dprgd 5 %" else 600  # it has stalled long before
     result = destiny.solve(problem, network, make(), seed=seed, rounds=limit, every=5)
-    if result.interrupted:
-        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
+    require_done(result.interrupted)
     outcome = (result.rounds, f"{result.passes:.1f}", result.converged, f"{result.measures.worst:.1e}")
-    return dict(zip(COLUMNS, map(str, (name, label, share, seed, *outcome)), strict=True))
+    return share, *outcome
 
 
 def cell(rows: list[dict[str, str]], full: dict[str, dict[str, str]]) -> str:
@@ -107,37 +99,23 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def publish(text: str) -> None:
-    """Put the table into the page."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
-    _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.passes", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=FILE)
-    options = parser.parse_args()
-    real = "DESTINY_DATA" in os.environ
-    if not real:
-        print("DESTINY_DATA is not set: the MNIST instances are left out")
-    rows = read(options.out)
-    done = {(row["instance"], row["method"], int(row["seed"])) for row in rows}
+def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
     names = [*INSTANCES, *(REAL if real else ())]
-    jobs = [(name, label, seed) for seed in options.seeds for name in names for label in METHODS]
-    todo = [job for job in jobs if job not in done]
-    with Progress() as progress:
-        bar = progress.add_task("passes", total=len(todo))
-        for job in todo:
-            progress.update(bar, description=", ".join(map(str, job)))
-            rows.append(run(*job))
-            write(options.out, COLUMNS, rows)
-            progress.advance(bar)
-    if options.out == FILE:
-        publish(table(rows))
-    print(table(rows))
+    return [(name, label, seed) for seed in seeds for name in names for label in METHODS]
+
+
+BENCHMARK = Benchmark(
+    "passes",
+    __doc__,
+    DOCS / "minibatches.md",
+    COLUMNS,
+    ("instance", "method", "seed"),
+    SEEDS,
+    jobs,
+    run,
+    table,
+)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

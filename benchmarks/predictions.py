@@ -18,7 +18,7 @@ from sklearn import datasets
 from threadpoolctl import threadpool_limits
 
 import destiny
-from benchmarks.rounds import FILE, INSTANCES, METHODS, REAL
+from benchmarks.rounds import BENCHMARK, INSTANCES, METHODS, REAL
 from benchmarks.rows import read
 from destiny import networks
 from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
@@ -58,7 +58,7 @@ def trials_on(problem: Any, network: Any, seed: int) -> Trials:
 def of_file(seeds: list[int] | None) -> Iterator[Row]:
     """The runs of docs/rounds.csv."""
     trials: dict[tuple[str, int], Trials] = {}
-    for row in read(FILE):
+    for row in read(BENCHMARK.file):
         name, seed = row["instance"], int(row["seed"])
         if (name in REAL and "DESTINY_DATA" not in os.environ) or (seeds and seed not in seeds):
             continue
@@ -66,7 +66,7 @@ def of_file(seeds: list[int] | None) -> Iterator[Row]:
             trials[name, seed] = trials_on(*(INSTANCES | REAL)[name][0](seed), seed)
         predicted = trials[name, seed].predict(METHODS[row["method"]]())
         yield (
-            FILE.name,
+            BENCHMARK.file.name,
             row["method"],
             name,
             predicted,

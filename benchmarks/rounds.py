@@ -5,23 +5,17 @@ already is not run again: delete it to start anew. The Cora and MNIST instances 
 with the official files; without it they are left out. Some 40 minutes on one core; ``--seeds`` takes others.
 """
 
-import argparse
-import os
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress
-
 import destiny
-from benchmarks.rows import read, write
+from benchmarks.images import IMAGES, Instance
+from benchmarks.rows import DOCS, Benchmark, Row, require_done
 from destiny import networks
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DeEPCA, Destiny, DestinyKrylov, DestinyMomentum, DestinyNewton
 from destiny.algorithms.blocks.step_sizes import PlainBB
 
-DOCS = Path(__file__).parents[1] / "docs"
-FILE = DOCS / "rounds.csv"
 COLUMNS = ("instance", "method", "seed", "lambda", "rounds", "scalars", "converged", "worst", "limit")
 METHODS: dict[str, Callable[[], Any]] = {
     "capped BB": Destiny,
@@ -29,11 +23,15 @@ METHODS: dict[str, Callable[[], Any]] = {
     "momentum": DestinyMomentum,
     "momentum on h": lambda: DestinyMomentum(direction="h"),
     "DeEPCA": DeEPCA,
+    "newton": DestinyNewton,
+    "krylov": DestinyKrylov,
 }
-SEEDS = range(4, 9)  # the constants of the accelerated method were chosen on seeds 0 to 3
+SEEDS = range(4, 14)  # the constants of the accelerated method were chosen on seeds 0 to 3
+FEW = {"capped BB", "plain BB", "momentum on h"}  # for comparison, thousands of rounds: the first five seeds
+SENT = ("momentum", "DeEPCA", "newton", "krylov")  # methods of the second table
 
 
-def figure_3(prob: float, scale: float = 1.0) -> Callable[[int], tuple[Any, Any]]:
+def figure_3(prob: float, scale: float = 1.0) -> Instance:
     def make(seed: int) -> tuple[Any, Any]:
         problem = destiny.problems.pca.synthetic(300, 3200, 10, 0.95, agents=32, seed=seed, scale=scale)
         return problem, networks.erdos_renyi(32, prob=prob, seed=seed)
@@ -41,7 +39,7 @@ def figure_3(prob: float, scale: float = 1.0) -> Callable[[int], tuple[Any, Any]
     return make
 
 
-def family(network: Callable[[int], Any]) -> Callable[[int], tuple[Any, Any]]:
+def family(network: Callable[[int], Any]) -> Instance:
     def make(seed: int) -> tuple[Any, Any]:
         net = network(seed)
         d = net.agents
@@ -50,7 +48,7 @@ def family(network: Callable[[int], Any]) -> Callable[[int], tuple[Any, Any]]:
     return make
 
 
-def cora(name: str) -> Callable[[int], tuple[Any, Any]]:
+def cora(name: str) -> Instance:
     def make(seed: int) -> tuple[Any, Any]:
         dataset = destiny.datasets.cora(name)
         targets = destiny.problems.olsr.one_hot(dataset.labels)
@@ -66,7 +64,7 @@ def mnist(seed: int) -> tuple[Any, Any]:
 
 
 # name: (instance for a seed, rounds allowed); real data last
-INSTANCES: dict[str, tuple[Callable[[int], tuple[Any, Any]], int]] = {
+INSTANCES: dict[str, tuple[Instance, int]] = {
     "Figure 3, prob .2": (figure_3(0.2), 3000),
     "Figure 3, prob .4": (figure_3(0.4), 3000),
     "Figure 3, prob .6": (figure_3(0.6), 3000),
@@ -78,11 +76,12 @@ INSTANCES: dict[str, tuple[Callable[[int], tuple[Any, Any]], int]] = {
     "ring, 32 agents": (family(lambda _: networks.ring(32)), 20000),
     "path, 16 agents": (family(lambda _: networks.path(16)), 20000),
 }
-REAL: dict[str, tuple[Callable[[int], tuple[Any, Any]], int]] = {
+REAL: dict[str, tuple[Instance, int]] = {
     "OLSR Cora-HA": (cora("HA"), 5000),
     "OLSR Cora-PL": (cora("PL"), 5000),
     "OLSR Cora-DS": (cora("DS"), 30000),
     "SDL MNIST": (mnist, 1000),
+    **{f"PCA {name}": (make, 3000) for name, make in IMAGES.items()},
 }
 # Where these have not converged by then, they never have.
 HOPELESS = {("plain BB", None): 3000, ("DeEPCA", None): 2000, ("capped BB", "OLSR Cora-DS"): 10000}
@@ -96,28 +95,35 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
         for seed in seeds
         for name in names
         for method in METHODS
-        if not (method == "DeEPCA" and name.startswith(("OLSR", "SDL")))  # it is for PCA only
-        and not (method == "momentum on h" and name == "OLSR Cora-DS")  # minutes, and nothing to learn
+        if applies(name, method) and (method not in FEW or seed in SEEDS[:5] or seed not in SEEDS)
     ]
 
 
-def run(name: str, method: str, seed: int) -> dict[str, str]:
+def applies(name: str, method: str) -> bool:
+    """Whether a method takes an instance, and is run on it."""
+    if name.startswith("PCA") and method in FEW:
+        return False  # minutes for each
+    if name == "OLSR Cora-DS" and method == "momentum on h":
+        return False  # minutes, and nothing to learn
+    if name.startswith("SDL"):
+        return method not in ("DeEPCA", "krylov", "newton")
+    return not (name.startswith("OLSR") and method in ("DeEPCA", "krylov"))
+
+
+def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     make, limit = (INSTANCES | REAL)[name]
     limit = min(limit, *(HOPELESS.get((method, which), limit) for which in (None, name)))
     problem, network = make(seed)
     algorithm = METHODS[method]()
-    per_step = algorithm.on(network).rounds if isinstance(algorithm, DestinyMomentum) else 1
     # Measure about every ten rounds; once the method knows the network, its rounds are a number.
-    every = max(1, round(10 / int(per_step)))
-    result = destiny.solve(problem, network, algorithm, seed=seed, rounds=limit, every=every)
-    if result.interrupted:
-        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
+    every = max(1, round(10 / int(algorithm.on(network).rounds_per_step)))
+    result = destiny.solve(problem, network, algorithm, seed=seed, rounds=limit, every=every, progress=False)
+    require_done(result.interrupted)
     outcome = (result.rounds, result.scalars, result.converged, f"{result.measures.worst:.1e}", limit)
-    values = (name, method, seed, f"{network.lambda_:.3f}", *outcome)
-    return dict(zip(COLUMNS, map(str, values), strict=True))  # as they are read back
+    return f"{network.lambda_:.3f}", *outcome
 
 
-def cell(rows: list[dict[str, str]]) -> tuple[str, float | None]:
+def cell(rows: list[Row]) -> tuple[str, float | None]:
     """Median (least to most) rounds, how many seeds failed; and the median as a number."""
     if not rows:
         return "", None
@@ -135,58 +141,35 @@ def cell(rows: list[dict[str, str]]) -> tuple[str, float | None]:
     )
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """One line per instance; ratios of medians, to capped BB and to the best of all."""
+def table(rows: list[Row]) -> str:
+    """One line per instance, of rounds with their ratios of medians, then of numbers sent."""
     lines = [
-        "| instance | lambda | " + " | ".join(METHODS) + " | momentum / capped BB | momentum / best |",
-        "|---|---|" + "---|" * (len(METHODS) + 2),
+        "| instance | lambda | " + " | ".join(METHODS) + " | momentum / capped BB |",
+        "|---|---|" + "---|" * (len(METHODS) + 1),
     ]
-    for name in dict.fromkeys(row["instance"] for row in rows):
-        mine = [row for row in rows if row["instance"] == name]
-        cells = {m: cell([row for row in mine if row["method"] == m]) for m in METHODS}
-        medians = {m: median for m, (_, median) in cells.items() if median is not None}
-        ours = medians.get("momentum")
-        lambdas = sorted({row["lambda"] for row in mine})
-        ratios = ["-", "-"]
-        if ours is not None:
-            ratios[1] = f"{ours / min(medians.values()):.2f}"
-            if "capped BB" in medians:
-                ratios[0] = f"{ours / medians['capped BB']:.2f}"
+    sent = [f"| MB sent over all links | {' | '.join(SENT)} |", "|---|" + "---|" * len(SENT)]
+    for name in [name for name in [*INSTANCES, *REAL] if any(row["instance"] == name for row in rows)]:
+        mine = {m: [r for r in rows if (r["instance"], r["method"]) == (name, m)] for m in METHODS}
+        cells = {m: cell(of_method) for m, of_method in mine.items()}
+        ours, paper = cells["momentum"][1], cells["capped BB"][1]
+        ratio = "-" if ours is None or paper is None else f"{ours / paper:.2f}"
+        lambdas = sorted({row["lambda"] for of_method in mine.values() for row in of_method})
         span = lambdas[0] if len(lambdas) == 1 else f"{lambdas[0]}-{lambdas[-1]}"
-        lines.append(f"| {name} | {span} | " + " | ".join([c for c, _ in cells.values()] + ratios) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append(f"| {name} | {span} | {' | '.join([*(c for c, _ in cells.values()), ratio])} |")
+        sent.append(f"| {name} | {' | '.join(megabytes(mine[m]) for m in SENT)} |")
+    return "\n".join([*lines, "", *sent]) + "\n"
 
 
-def publish(rows: list[dict[str, str]]) -> None:
-    """Put the table into docs/acceleration.md."""
-    page = DOCS / "acceleration.md"
-    head, _, rest = page.read_text(encoding="utf-8").partition("<!-- rounds -->\n")
-    _, _, tail = rest.partition("<!-- end -->")
-    page.write_text(f"{head}<!-- rounds -->\n{table(rows)}<!-- end -->{tail}", encoding="utf-8")
+def megabytes(rows: list[Row]) -> str:
+    """The median over the seeds that converged."""
+    done = [8 * int(row["scalars"]) / 1e6 for row in rows if row["converged"] == "True"]
+    return f"{statistics.median(done):,.0f}" if done else "-" if rows else ""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rounds", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=FILE)
-    options = parser.parse_args()
-    real = "DESTINY_DATA" in os.environ
-    if not real:
-        print("DESTINY_DATA is not set: the Cora and MNIST instances are left out")
-    rows = read(options.out)
-    done = {(row["instance"], row["method"], int(row["seed"])) for row in rows}
-    todo = [job for job in jobs(options.seeds, real) if job not in done]
-    with Progress() as progress:
-        bar = progress.add_task("rounds", total=len(todo))
-        for job in todo:
-            progress.update(bar, description=f"{job[0]}, {job[1]}, seed {job[2]}")
-            rows.append(run(*job))
-            write(options.out, COLUMNS, rows)
-            progress.advance(bar)
-    if options.out == FILE:
-        publish(rows)
-    print(table(rows))
+BENCHMARK = Benchmark(
+    "rounds", __doc__, DOCS / "acceleration.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table
+)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -5,24 +5,18 @@ is not run again: delete it to start anew. About five minutes on one core. Const
 chosen on seeds 0 to 3.
 """
 
-import argparse
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 import destiny
-from benchmarks.rows import read, write
+from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
 from destiny.algorithms import DRSM, SLPG, DestinyProx, Thanos
 from destiny.problems import L1
 
-DOCS = Path(__file__).parents[1] / "docs"
-FILE, PAGE = DOCS / "sparse.csv", DOCS / "sparse.md"
-BEGIN, END = "<!-- begin sparse -->", "<!-- end sparse -->"
 COLUMNS = ("network", "method", "seed", "to 1e-4", "to 1e-8", "gap", "zeros", "zeros beside")
 LEVELS = (1e-4, 1e-8)
 ROUNDING = 1e-14
@@ -42,7 +36,7 @@ NETWORKS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def run(name: str, method: str, seed: int) -> dict[str, str]:
+def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     network = NETWORKS[name](seed)
     problem = destiny.problems.pca.synthetic(n=30, m=400, p=3, xi=0.8, agents=network.agents, seed=seed)
     C = sum(problem.second_moments(i) for i in range(network.agents)) / network.agents
@@ -51,22 +45,14 @@ def run(name: str, method: str, seed: int) -> dict[str, str]:
     result = destiny.solve(
         sparse, network, METHODS[method](), seed=seed, rounds=ROUNDS, tolerance=0, every=10
     )
+    require_done(result.interrupted)
     # From where a method ends to the stationary point beside it: each is judged by its own.
     pooled = destiny.problems.pooled(sparse)
     best = destiny.solve(pooled, networks.complete(1), SLPG(), start=result.X, rounds=20_000, tolerance=1e-12)
     gaps = (result.history["objective"] - best.measures.objective) / size
     reached = [result.history["round"][gaps < level] for level in LEVELS]
     rounds = [str(int(r[0])) if len(r) else "" for r in reached]
-    values = (
-        name,
-        method,
-        seed,
-        *rounds,
-        f"{max(gaps[-1], 0.0):.1e}",
-        f"{result.sparsity:.2f}",
-        f"{best.sparsity:.2f}",
-    )
-    return dict(zip(COLUMNS, map(str, values), strict=True))
+    return *rounds, f"{max(gaps[-1], 0.0):.1e}", f"{result.sparsity:.2f}", f"{best.sparsity:.2f}"
 
 
 def cell(rows: list[dict[str, str]]) -> str:
@@ -94,33 +80,12 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def publish(text: str) -> None:
-    """Put the table into the page."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{BEGIN}\n")
-    _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", encoding="utf-8")
+def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:  # noqa: ARG001
+    return [(name, method, seed) for seed in seeds for name in NETWORKS for method in METHODS]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sparse", description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--out", type=Path, default=FILE)
-    options = parser.parse_args()
-    rows = read(options.out)
-    done = {(row["network"], row["method"], int(row["seed"])) for row in rows}
-    jobs = [(name, method, seed) for seed in options.seeds for name in NETWORKS for method in METHODS]
-    todo = [job for job in jobs if job not in done]
-    with Progress() as progress:
-        bar = progress.add_task("sparse", total=len(todo))
-        for job in todo:
-            progress.update(bar, description=", ".join(map(str, job)))
-            rows.append(run(*job))
-            write(options.out, COLUMNS, rows)
-            progress.advance(bar)
-    if options.out == FILE:
-        publish(table(rows))
-    print(table(rows))
+BENCHMARK = Benchmark("sparse", __doc__, DOCS / "sparse.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -7,6 +7,7 @@ import pytest
 
 import destiny
 from benchmarks import rounds as benchmark
+from benchmarks.rows import read
 from destiny import DestinyMomentum, networks
 from destiny.algorithms import momentum
 from destiny.algorithms.blocks.gossip import FLOOR, contraction, filter_for, single_round_filter
@@ -404,8 +405,8 @@ def test_it_converges_on_every_family_with_fewer_rounds_than_capped_bb(name, see
 
 
 def test_the_table_in_the_docs_is_the_csv():
-    rows = benchmark.read(benchmark.DOCS / "rounds.csv")
-    page = (benchmark.DOCS / "acceleration.md").read_text(encoding="utf-8")
+    rows = read(benchmark.BENCHMARK.file)
+    page = benchmark.BENCHMARK.page.read_text(encoding="utf-8")
     assert benchmark.table(rows) in page, "stale: run python -m benchmarks.rounds"
     seeds = {int(row["seed"]) for row in rows}
     assert seeds >= set(benchmark.SEEDS)
@@ -424,7 +425,7 @@ def test_the_benchmark_is_resumable(tmp_path, monkeypatch, capsys):
     out = tmp_path / "rounds.csv"
     for seeds in (["0"], ["0", "1"], ["0", "1"]):
         monkeypatch.setattr("sys.argv", ["rounds", "--out", str(out), "--seeds", *seeds])
-        benchmark.main()
+        benchmark.BENCHMARK.main()
     assert sorted(made) == [0] * len(benchmark.METHODS) + [1] * len(benchmark.METHODS)
     assert "| tiny |" in capsys.readouterr().out
     assert dataclasses.is_dataclass(DestinyMomentum)
