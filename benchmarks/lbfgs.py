@@ -5,30 +5,25 @@ not run again. Instances of real data need DESTINY_DATA. Momentum on those of `b
 docs/rounds.csv (seeds 4 to 8).
 """
 
-import argparse
-import os
 import statistics
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 import destiny
 from benchmarks import rounds as others
-from benchmarks.rows import read, write
+from benchmarks.images import Instance
+from benchmarks.rows import DOCS, Benchmark, read, require_done
 from destiny import networks
 from destiny.algorithms import DestinyLBFGS, DestinyMomentum
 from destiny.problems import custom, olsr, sdl
 
-FILE, PAGE = others.DOCS / "lbfgs.csv", others.DOCS / "lbfgs.md"
 COLUMNS = ("instance", "method", "seed", "steps", "rounds", "matrices", "converged", "worst")
 SEEDS = range(14, 24)  # the constants were chosen on seeds 0 and 1
 FEW = 3  # seeds of momentum, and of private messages
 LIMIT = 30_000  # rounds
-BEGIN, END = "<!-- begin table -->", "<!-- end table -->"
-Instance = Callable[[int], tuple[Any, Any]]
 Network = Callable[[int], Any]
 
 
@@ -133,7 +128,7 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
     )
 
 
-def run(name: str, method: str, seed: int) -> dict[str, str]:
+def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     instances = {key: make for key, (make, _) in (others.INSTANCES | others.REAL).items()} | NEW | REAL
     problem, network = instances[name](seed)
     algorithm = DestinyMomentum() if method == "momentum" else DestinyLBFGS()
@@ -149,13 +144,11 @@ def run(name: str, method: str, seed: int) -> dict[str, str]:
         messages=messages,
         progress=False,
     )
-    if result.interrupted:
-        raise SystemExit(f"interrupted by {result.interrupted}: start again to go on")
+    require_done(result.interrupted)
     n, p = problem.shape
     matrices = result.scalars / (2 * len(network.edges) * n * p)
     worst = f"{result.measures.worst:.1e}"
-    values = (name, method, seed, result.steps, result.rounds, f"{matrices:.0f}", result.converged, worst)
-    return dict(zip(COLUMNS, map(str, values), strict=True))
+    return result.steps, result.rounds, f"{matrices:.0f}", result.converged, worst
 
 
 def cell(rows: list[dict[str, str]]) -> tuple[str, float]:
@@ -185,7 +178,7 @@ def table(rows: list[dict[str, str]]) -> str:
         "matrices sent | momentum |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    before = [row for row in read(others.FILE) if row["method"] == "momentum"]
+    before = [row for row in read(others.BENCHMARK.file) if row["method"] == "momentum"]
     for name in [*KNOWN, *KNOWN_REAL, *NEW, *REAL]:
         ours, private, rival = (
             [row for row in rows if (row["instance"], row["method"]) == (name, method)]
@@ -201,26 +194,11 @@ def table(rows: list[dict[str, str]]) -> str:
             f"| {name} | {middle(ours, 'steps')} | {text} | {cell(private)[0]} | {theirs} | "
             f"{median / other:.2f} | {middle(ours, 'matrices')} | {sent} |"
         )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
-    seeds = parser.parse_args().seeds
-    rows = read(FILE)
-    done = {(row["instance"], row["method"], int(row["seed"])) for row in rows}
-    todo = [job for job in jobs(seeds, "DESTINY_DATA" in os.environ) if job not in done]
-    with Progress() as bar:
-        task = bar.add_task("runs", total=len(todo))
-        for job in todo:
-            rows.append(run(*job))
-            write(FILE, COLUMNS, rows)
-            bar.advance(task)
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    tail = rest.partition(END)[2]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{table(rows)}\n\n{END}{tail}", encoding="utf-8")
+BENCHMARK = Benchmark("lbfgs", __doc__, DOCS / "lbfgs.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

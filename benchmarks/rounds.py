@@ -26,8 +26,8 @@ METHODS: dict[str, Callable[[], Any]] = {
     "newton": DestinyNewton,
     "krylov": DestinyKrylov,
 }
-SEEDS = range(4, 14)  # the constants of the accelerated method were chosen on seeds 0 to 3
-FEW = {"capped BB", "plain BB", "momentum on h"}  # for comparison, thousands of rounds: the first five seeds
+SEEDS = range(4, 9)  # the constants of the accelerated method were chosen on seeds 0 to 3
+SLOW = {"capped BB", "plain BB", "momentum on h"}  # for comparison: not on images, where they take minutes
 SENT = ("momentum", "DeEPCA", "newton", "krylov")  # methods of the second table
 
 
@@ -95,14 +95,16 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
         for seed in seeds
         for name in names
         for method in METHODS
-        if applies(name, method) and (method not in FEW or seed in SEEDS[:5] or seed not in SEEDS)
+        if applies(name, method)
     ]
 
 
 def applies(name: str, method: str) -> bool:
     """Whether a method takes an instance, and is run on it."""
-    if name.startswith("PCA") and method in FEW:
-        return False  # minutes for each
+    if name.startswith("PCA") and method in SLOW:
+        return False
+    if name.startswith("PCA CIFAR colour") and method == "newton":
+        return False  # too large a model
     if name == "OLSR Cora-DS" and method == "momentum on h":
         return False  # minutes, and nothing to learn
     if name.startswith("SDL"):
