@@ -11,7 +11,7 @@ from destiny.engines.local_agent import HostedAgent
 from destiny.errors import SettingsError
 from destiny.run.members import restricted
 from destiny.run.quiescence import UntilQuiet
-from destiny.simulation.membership import ChangingAgents, check_world, slowest_mixing
+from destiny.simulation.membership import ChangingAgents, check_world, slowest_of_all
 
 RNG = np.random.default_rng(0)
 SILOS = [RNG.standard_normal((10, 25)) * 0.7 ** np.roll(np.arange(10), i)[:, None] for i in range(6)]
@@ -59,7 +59,7 @@ def random_world(rng):
         world = destiny.World(**changes, **trouble, delay=rng.choice([0.0, 1.0]), seed=rng.integers(10**6))
         with contextlib.suppress(SettingsError):  # one leaves before it comes, or a set is not linked
             check_world(world, NETWORK)
-            slowest_mixing(NETWORK, world)
+            slowest_of_all(NETWORK, world)
             if world.leave or world.join:
                 return world
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
-from destiny.protocols import Array, LocalAgent
+from destiny.protocols import Array, LocalAgent, TopologyBase
 
 LATE, INVITED, MEMBER, LEAVING, LEFT = 0.0, 1.0, 2.0, 3.0, 4.0
 """The standing of an agent only grows. INVITED and LEAVING are asked for; the others are facts."""
@@ -135,3 +135,31 @@ def mixing_of(W: csr_array[Any, Any], members: Iterable[int]) -> float | None:
     if not ids or connected_components(inside)[0] > 1:
         return None
     return float(np.sort(np.abs(np.linalg.eigvalsh(inside)))[-2]) if len(ids) > 1 else 0.0
+
+
+def slowest_mixing(network: TopologyBase, late: Collection[int]) -> Restricted:
+    """The larger lambda of a network with those who come late and without them: a shorter step is safe."""
+    W, everybody = network.at(0), set(range(network.agents))
+    first, last = mixing_of(W, everybody - set(late)), mixing_of(W, everybody)
+    return Restricted(max(first or 0.0, last or 0.0), network.agents)
+
+
+class Restricted(TopologyBase):
+    """A network of those who take part, as far as a method has to know it."""
+
+    def __init__(self, lambda_: float, agents: int) -> None:
+        self._lambda, self._agents = lambda_, agents
+
+    @property
+    def agents(self) -> int:
+        """d, with those who have left or are to come."""
+        return self._agents
+
+    @property
+    def lambda_(self) -> float:
+        """The largest of all sets of members."""
+        return self._lambda
+
+    def at(self, round: int) -> csr_array[Any, Any]:
+        """Not used: agents have their rows."""
+        raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -202,11 +202,11 @@ class UntilQuiet(AsyncAlgorithmBase):
         """Whether the agent is a member as far as it knows."""
         return bool(are_members(state.standing)[agent.index])
 
-    def may_go(self, state: StoppingState, agent: LocalAgent) -> bool:
-        """Whether the agent has left, and all neighbours that stay have told it that they know."""
+    def may_go(self, state: StoppingState, agent: LocalAgent, done: Collection[int] = ()) -> bool:
+        """Whether the agent has left, and all neighbours that stay have said that they know, or are done."""
         near = AmongMembers(agent, state.standing).neighbours
-        knows = state.spoke[near] == epoch(state.standing)
-        return bool(state.standing[agent.index] == LEFT and knows.all())
+        knows = state.spoke == epoch(state.standing)
+        return bool(state.standing[agent.index] == LEFT and all(knows[j] or j in done for j in near))
 
     # The end
 

@@ -15,6 +15,7 @@ from destiny.run.members import (
     LEFT,
     MEMBER,
     Record,
+    Restricted,
     are_members,
     asked,
     first_standing,
@@ -47,28 +48,7 @@ def late_agents(world: World) -> tuple[int, ...]:
     return tuple(sorted(int(agent) for agent, _ in world.join))
 
 
-class Restricted(TopologyBase):
-    """A network of those who take part, as far as a method has to know it."""
-
-    def __init__(self, lambda_: float, agents: int) -> None:
-        self._lambda, self._agents = lambda_, agents
-
-    @property
-    def agents(self) -> int:
-        """d, with those who have left or are to come."""
-        return self._agents
-
-    @property
-    def lambda_(self) -> float:
-        """The largest of all sets of members."""
-        return self._lambda
-
-    def at(self, round: int) -> csr_array[Any, Any]:
-        """Not used: agents have their rows."""
-        raise NotImplementedError
-
-
-def slowest_mixing(network: TopologyBase, world: World) -> Restricted:
+def slowest_of_all(network: TopologyBase, world: World) -> Restricted:
     """The network with the largest lambda of all sets of members; refuses a set that falls apart."""
     W, members = network.at(0), set(range(network.agents)) - set(late_agents(world))
     largest = _lambda(W, members, 0.0)

@@ -48,7 +48,7 @@ from destiny.simulation.membership import (
     MembersObserver,
     check_world,
     late_agents,
-    slowest_mixing,
+    slowest_of_all,
 )
 from destiny.simulation.world import World
 
@@ -185,7 +185,7 @@ def async_method(
     changes = bool(world.leave or world.join)
     if changes:
         check_world(world, network)
-        algorithm = algorithm.on(slowest_mixing(network, world))
+        algorithm = algorithm.on(slowest_of_all(network, world))
     method = prepared_async(algorithm, problem, network, options.messages)
     Tolerance(options.tolerance)
     if not (options.decentralised or changes):
