@@ -6,6 +6,8 @@ import json
 import shutil
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,15 +16,16 @@ from typer.testing import CliRunner
 import destiny
 from destiny.agents import Outcome
 from destiny.agents.asynchronous.agent import AsyncAgent
+from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints, read_record
 from destiny.agents.asynchronous.membership import Left, Membership, request_leave
 from destiny.agents.asynchronous.replay import find_files, replay
-from destiny.agents.status import headline, rows
+from destiny.agents.status import headline, metrics, rows
 from destiny.agents.status_file import StatusFile
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.cli import app
-from destiny.errors import SettingsError
+from destiny.errors import DestinyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
-from destiny.run.members import LEFT, Record
+from destiny.run.members import LEFT, Record, asked, carried_out, first_standing
 from tests.helpers.agent_party import PATIENCE, Party, end, identity, kill, wait_for
 
 TOLERANCE = 1e-6
@@ -126,10 +129,13 @@ def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path):
     view, rest = running[0].view, [running[i] for i in (0, 2, 3)]
     assert "members: 0, 2, 3" in headline(view)
     assert dict(row[:2] for row in rows(view))["agent-1"] == "has left"
+    assert 'destiny_members{agent="agent-0",run="run-1"} 3.0' in metrics(view)
     assert StatusFile(view).content()["members"] == [0, 2, 3]
     check_answers(party, [one.end() for one in rest], [0, 2, 3])
     assert "agent-1 has left for good: 3 of 4 agents take part" in [e.get("why") for e in party.log(0)]
     check_replay(tmp_path, range(4))
+    with pytest.raises(Left):  # started again, it says the same, though nobody is there
+        party.thread(1).end()
     with pytest.raises(SettingsError, match="has left the run already"):
         ask(party, 1)
     with pytest.raises(SettingsError, match="the run is over"):
@@ -195,6 +201,8 @@ def test_who_will_not_come_back_is_taken_out_by_a_neighbour(tmp_path, monkeypatc
         party.thread(1).end()
     assert error.value.code == 1
     check_answers(party, [running[i].end() for i in (0, 2, 3)], [0, 2, 3])
+    with pytest.raises(RunEnded, match="was taken out"):
+        party.thread(1).end()
     check_replay(tmp_path, range(4))
 
 
@@ -363,3 +371,36 @@ def test_the_files_of_late_agents_are_written_with_what_they_need(tmp_path):
     slowest = np.sort(np.abs(np.linalg.eigvalsh(weights)))[-2]
     assert settings.algorithm.lambda_ == pytest.approx(max(slowest, RING.lambda_))
     assert {n.index: n.degree_in_file for n in settings.neighbours} == {1: 2, 3: 2}
+
+
+def test_a_record_that_cannot_be_read_is_a_lost_one_and_one_that_was_written_is_kept(tmp_path):
+    first = first_standing(4, late=[3])
+    assert read_record(tmp_path, first).same_as(Record(first, met=False))
+    (tmp_path / "checkpoints").mkdir()
+    files = AsyncCheckpoints(tmp_path / "checkpoints", {}, 0, [])
+    for record in (Record(first, 3.0), Record(carried_out(asked(first, 3, joins=True)), np.inf, met=False)):
+        files.write_record(record)
+        assert files.read_record(first).same_as(record)
+    path = tmp_path / "checkpoints" / "members.json"
+    for damage in ("", "{}", '{"standing": [2, 2], "bound": 0, "met": true}'):
+        path.write_text(damage)
+        lost = files.read_record(first)
+        assert not lost.may_change(0)
+        assert not replace(lost, met=True).may_change(0)
+    (tmp_path / "checkpoints" / "requests.json").write_text("[")
+    with pytest.raises(DestinyError, match="remove it and ask again"):
+        files.requests()
+
+
+def test_a_set_that_changes_after_the_end_ends_the_run_in_words():
+    """It takes several lost folders; averages over two sets must not come of it."""
+    ended = []
+    agent = SimpleNamespace(
+        exchange=SimpleNamespace(agreed=True),
+        connections=SimpleNamespace(abort_all=ended.append),
+        state=SimpleNamespace(standing=first_standing(3)),
+    )
+    other = SimpleNamespace(standing=carried_out(asked(first_standing(3), 1, joins=False)))
+    AsyncAgent.tell(agent, other, None, "answer", [])
+    assert isinstance(ended[0], RunEnded)
+    assert "start a new run" in str(ended[0])

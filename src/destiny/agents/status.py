@@ -109,6 +109,11 @@ def metrics(view: View) -> str:
         ("rounds_per_second", view.rate, "Rounds a second, lately"),
         ("residual", view.residual, "Local residual"),
         ("feasibility", view.feasibility, "Norm of X^T X - I"),
+        (
+            "members",
+            view.settings.agents if view.members is None else len(view.members),
+            "Agents taking part",
+        ),
     ):
         lines += [f"# HELP destiny_{name} {about}.", f"# TYPE destiny_{name} gauge"]
         lines.append(f"destiny_{name}{{{label}}} {_number(value)}")

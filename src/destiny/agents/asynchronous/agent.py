@@ -77,6 +77,8 @@ class AsyncAgent(AgentProcess):
 
     def go(self) -> Outcome:
         """Run from the start or the last checkpoint to the answer; `Left` if the agent leaves before."""
+        if (why := self.checkpoints.departure()) is not None:
+            raise self.departed(why)
         if self.outcome is not None:
             return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -260,11 +262,19 @@ class AsyncAgent(AgentProcess):
         """Raise `Left` if this agent has left and its neighbours know, `RunEnded` if it was taken out."""
         if self.state.standing[self.settings.index] != LEFT:
             return
-        if self.settings.index not in self.checkpoints.requests():
-            raise RunEnded(f"{self.settings.name} was taken out of the run by another agent")
+        asked = self.settings.index in self.checkpoints.requests()
         done = [n.index for n in self.neighbours if n.done]
-        if self.method.may_go(self.state, self.agent, done):
-            raise Left(f"{self.settings.name} has left the run for good, and its neighbours know")
+        if not asked or self.method.may_go(self.state, self.agent, done):
+            why = "asked" if asked else "taken out"
+            self.checkpoints.depart(why)
+            raise self.departed(why)
+
+    def departed(self, why: str) -> DestinyError:
+        """The error with which an agent ends that takes part no more."""
+        name = self.settings.name
+        if why == "asked":
+            return Left(f"{name} has left the run for good, and its neighbours know")
+        return RunEnded(f"{name} was taken out of the run by another agent")
 
     def listen(self, took: float, calm: bool) -> None:
         """Read, write, and wait for news: of half the neighbours, or of one for as long as a wake takes."""

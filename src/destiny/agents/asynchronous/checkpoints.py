@@ -18,7 +18,7 @@ from destiny.storage import npz
 from destiny.storage.checkpoint import Saved, run_arrays
 
 LIFE_FILE, AGREED = "life.json", "agreed.npz"
-MEMBERS, REQUESTS = "members.json", "requests.json"
+MEMBERS, REQUESTS, DEPARTED = "members.json", "requests.json", "departed.json"
 NO_ROUNDS = {"round": 0, "asked": 0, "agreed": 0, "cost": 1}  # facts of checkpoints that have none here
 
 
@@ -63,6 +63,15 @@ class AsyncCheckpoints(AgentCheckpoints):
         ``first`` is the standing of all agents at the start. A record that cannot be read is a lost one.
         """
         return read_record(self.folder, first)
+
+    def depart(self, why: str) -> None:
+        """Write down that this agent takes part no more."""
+        _write(self.folder / DEPARTED, {"why": why})
+
+    def departure(self) -> str | None:
+        """Why this agent takes part no more; None if it does."""
+        path = self.folder / DEPARTED
+        return str(json.loads(path.read_text(encoding="utf-8"))["why"]) if path.exists() else None
 
     def requests(self) -> list[int]:
         """Agents that the operator wants to leave for good."""
