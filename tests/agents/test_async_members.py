@@ -206,6 +206,25 @@ def test_who_will_not_come_back_is_taken_out_by_a_neighbour(tmp_path, monkeypatc
     check_replay(tmp_path, range(4))
 
 
+def whole(network):
+    return f'[network]\nkind = "edges"\nedges = {network.edges.tolist()}'
+
+
+def test_who_has_left_while_nobody_is_there_says_so_at_the_deadline(tmp_path):
+    party = party_of(tmp_path, whole=whole(LINKED), deadline=1)
+    ask(party, 1)
+    one = party.thread(1)
+    wait_for(lambda: one.view and one.view.connections.is_open, "a start")
+    with pytest.raises(Absent, match="agent-0 has been silent"):
+        one.end()  # it has not met its neighbours, and may not know what it has said in another life
+    files = AsyncCheckpoints(
+        party.out(1) / "checkpoints", identity(party.settings(1)), 1, ["agent-0", "agent-2"]
+    )
+    files.write_record(Record(carried_out(asked(first_standing(4), 1, joins=False))))
+    with pytest.raises(Absent, match="agent-1 has left, but agent-0, agent-2 did not say so for 1 s"):
+        party.thread(1).end()
+
+
 @pytest.mark.usefixtures("slowly")
 @pytest.mark.parametrize("when", ["before it tells anybody", "at another"])
 def test_a_kill_around_a_change_leaves_it_made_or_not_made_and_never_half(tmp_path, monkeypatch, when):
@@ -301,10 +320,6 @@ def test_a_set_that_falls_apart_is_named_at_the_deadline_and_an_operator_decides
     ask(party, 2, "0")  # no neighbour, so it is named by its index
     outcomes = [one.end() for one in [party.thread(2), party.thread(3)]]
     check_answers(party, outcomes, [2, 3])
-
-
-def whole(network):
-    return f'[network]\nkind = "edges"\nedges = {network.edges.tolist()}'
 
 
 @pytest.mark.parametrize(

@@ -204,8 +204,9 @@ class AsyncAgent(AgentProcess):
 
     def catch_up(self) -> None:
         """After a restart, hear everybody once, if that is soon: sums of different age do not fit well."""
-        everybody = len(self.member_neighbours)
-        self.connections.listen(lambda: len(self.exchange.news) >= everybody, CATCH_UP)
+        everybody, deadline = len(self.member_neighbours), self.connections.deadline
+        seconds = min(CATCH_UP, deadline / 2) if deadline else CATCH_UP  # who is missing is named later
+        self.connections.listen(lambda: len(self.exchange.news) >= everybody, seconds)
 
     # The iteration
 
@@ -302,7 +303,7 @@ class AsyncAgent(AgentProcess):
         silent = [n for n in self.member_neighbours if n.silent > limit]
         if deadline and silent:
             self.save()
-            raise self.absence(silent)
+            raise self.absence(silent) if self.takes_part else self.unconfirmed(silent)
         # Of a set that has changed nobody may know whether it is linked; then its levels never come.
         lost = [j for j in self.view.members or () if self.unheard[j] > limit and j != self.settings.index]
         if deadline and lost and self.takes_part:
@@ -312,6 +313,14 @@ class AsyncAgent(AgentProcess):
                 f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, or "
                 "those who take part are not linked with each other"
             )
+
+    def unconfirmed(self, silent: list[Neighbour]) -> Absent:
+        """The error to raise: this agent has left, and neighbours do not answer."""
+        names = ", ".join(n.name for n in silent)
+        return Absent(
+            f"{self.settings.name} has left, but {names} did not say so for {self.connections.deadline:g} s: "
+            "start it again, unless the run is over"
+        )
 
     def absence(self, late: list[Neighbour]) -> DestinyError:
         """The error to raise: which neighbours are missing, and why."""
