@@ -12,7 +12,7 @@ from destiny.agents import outcome as answers
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints
 from destiny.agents.asynchronous.codec import MessageCodec, StandIn
 from destiny.agents.asynchronous.exchange import MOST_LIVES, AsyncExchange
-from destiny.agents.asynchronous.membership import Left, Membership
+from destiny.agents.asynchronous.membership import Membership
 from destiny.agents.asynchronous.replay_log import FILE, ReplayLog
 from destiny.agents.engine import OneAgent
 from destiny.agents.observation import COLUMNS
@@ -25,9 +25,9 @@ from destiny.engines.local_agent import HostedAgent
 from destiny.errors import DestinyError, SettingsError
 from destiny.geometry.stiefel import random_point, violation
 from destiny.networks.local_view import Neighbourhood
-from destiny.protocols import Array, AsyncAlgorithmBase, TopologyBase
+from destiny.protocols import Array, AsyncAlgorithmBase
 from destiny.run.history import History
-from destiny.run.members import LEFT, MEMBER, AmongMembers, are_members, epoch, member_ids
+from destiny.run.members import LEFT, MEMBER, are_members, epoch
 from destiny.run.quiescence import Letter, StoppingState, UntilQuiet
 from destiny.run.stopping import DIVERGED, Stop
 from destiny.storage.checkpoint import Saved, flatten, unflatten
@@ -77,8 +77,7 @@ class AsyncAgent(AgentProcess):
 
     def go(self) -> Outcome:
         """Run from the start or the last checkpoint to the answer; `Left` if the agent leaves before."""
-        if (why := self.checkpoints.departure()) is not None:
-            raise self.departed(why)
+        self.members.refuse_departed()
         if self.outcome is not None:
             return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -229,7 +228,7 @@ class AsyncAgent(AgentProcess):
                 self.say_again(letters)
             took = time.monotonic() - began
             signal = self.connections.pending_signal()
-            self.leave_if_known()
+            self.members.end_if_left(self.state, self.agent)
             if (stop := self.end(calm)) is not None:
                 return stop
             if signal is not None or (works and self.wakes % self.settings.checkpoint == 0):
@@ -259,24 +258,6 @@ class AsyncAgent(AgentProcess):
                 self.log.members(standing)
             self.state = self.method.know(self.state, standing, self.agent)
 
-    def leave_if_known(self) -> None:
-        """Raise `Left` if this agent has left and its neighbours know, `RunEnded` if it was taken out."""
-        if self.state.standing[self.settings.index] != LEFT:
-            return
-        asked = self.settings.index in self.checkpoints.requests()
-        done = [n.index for n in self.neighbours if n.done]
-        if not asked or self.method.may_go(self.state, self.agent, done):
-            why = "asked" if asked else "taken out"
-            self.checkpoints.depart(why)
-            raise self.departed(why)
-
-    def departed(self, why: str) -> DestinyError:
-        """The error with which an agent ends that takes part no more."""
-        name = self.settings.name
-        if why == "asked":
-            return Left(f"{name} has left the run for good, and its neighbours know")
-        return RunEnded(f"{name} was taken out of the run by another agent")
-
     def listen(self, took: float, calm: bool) -> None:
         """Read, write, and wait for news: of half the neighbours, or of one for as long as a wake takes."""
         exchange, neighbours = self.exchange, self.member_neighbours
@@ -303,7 +284,7 @@ class AsyncAgent(AgentProcess):
         silent = [n for n in self.member_neighbours if n.silent > limit]
         if deadline and silent:
             self.save()
-            raise self.absence(silent) if self.takes_part else self.unconfirmed(silent)
+            raise self.absence(silent) if self.takes_part else self.members.unconfirmed(silent)
         # Of a set that has changed nobody may know whether it is linked; then its levels never come.
         lost = [j for j in self.view.members or () if self.unheard[j] > limit and j != self.settings.index]
         if deadline and lost and self.takes_part:
@@ -313,14 +294,6 @@ class AsyncAgent(AgentProcess):
                 f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, or "
                 "those who take part are not linked with each other"
             )
-
-    def unconfirmed(self, silent: list[Neighbour]) -> Absent:
-        """The error to raise: this agent has left, and neighbours do not answer."""
-        names = ", ".join(n.name for n in silent)
-        return Absent(
-            f"{self.settings.name} has left, but {names} did not say so for {self.connections.deadline:g} s: "
-            "start it again, unless the run is over"
-        )
 
     def absence(self, late: list[Neighbour]) -> DestinyError:
         """The error to raise: which neighbours are missing, and why."""
@@ -418,7 +391,7 @@ class AsyncAgent(AgentProcess):
         s = self.settings
         self.view.phase = "averaging"
         self.send()
-        network = self.members_network()
+        network = self.members.network(self.state, self.agent)
         hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange)
         X, sent = self.state.X[None], self.numbers_sent
         outcome = answers.find(hosted, network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
@@ -431,17 +404,6 @@ class AsyncAgent(AgentProcess):
             bytes=8 * (outcome.sent + sent),
             gradients=self.gradients,
         )
-
-    def members_network(self) -> TopologyBase:
-        """The network of those who take part, in which the averages are made."""
-        s, members = self.settings, member_ids(self.state.standing)
-        if len(members) == s.agents:
-            return s.network
-        near = AmongMembers(self.agent, self.state.standing)
-        # Diameter and spectrum of the file are those of another network.
-        network = Neighbourhood(s.index, near.neighbours.tolist(), s.agents, max(1, len(members) - 1))
-        network.weigh(near.weights, near.own_weight)
-        return network
 
     # Files
 

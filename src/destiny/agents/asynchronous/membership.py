@@ -17,14 +17,16 @@ from destiny.agents.observation import View
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import identity
 from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.errors import DestinyError, SettingsError
 from destiny.networks.local_view import Neighbourhood
-from destiny.protocols import Array, AsyncAlgorithmBase, LocalAgent
+from destiny.protocols import Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 from destiny.run.members import (
     LEAVING,
     LEFT,
     MEMBER,
+    AmongMembers,
     are_members,
     asked,
     first_standing,
@@ -112,6 +114,51 @@ class Membership:
     def was_met(self, n: Neighbour, standing: Array) -> bool:
         """Whether a neighbour has said which life of this agent it knows; one that is to leave need not."""
         return n.connection_count > 0 or not n.takes_part or standing[n.index] == LEAVING
+
+    # Leaving
+
+    def refuse_departed(self) -> None:
+        """Raise the error with which an earlier process has ended, if it takes part no more."""
+        if (why := self.files.departure()) is not None:
+            raise self.departed(why)
+
+    def end_if_left(self, state: StoppingState, agent: LocalAgent) -> None:
+        """Raise `Left` if this agent has left and its neighbours know, `RunEnded` if it was taken out."""
+        if state.standing[self.settings.index] != LEFT:
+            return
+        wanted = self.settings.index in self.files.requests()
+        if not wanted or self.method.may_go(state, agent, [n.index for n in self.neighbours if n.done]):
+            why = "asked" if wanted else "taken out"
+            self.files.depart(why)
+            raise self.departed(why)
+
+    def departed(self, why: str) -> DestinyError:
+        """The error with which an agent ends that takes part no more."""
+        name = self.settings.name
+        if why == "asked":
+            return Left(f"{name} has left the run for good, and its neighbours know")
+        return RunEnded(f"{name} was taken out of the run by another agent")
+
+    def unconfirmed(self, silent: list[Neighbour]) -> Absent:
+        """The error of an agent that has left, and whose neighbours do not answer."""
+        names, deadline = ", ".join(n.name for n in silent), self.settings.deadline
+        return Absent(
+            f"{self.settings.name} has left, but {names} did not say so for {deadline:g} s: start it again, "
+            "unless the run is over"
+        )
+
+    # The answer
+
+    def network(self, state: StoppingState, agent: LocalAgent) -> TopologyBase:
+        """The network of those who take part, in which the averages of the answer are made."""
+        s, members = self.settings, member_ids(state.standing)
+        if len(members) == s.agents:
+            return s.network
+        near = AmongMembers(agent, state.standing)
+        # Diameter and spectrum of the file are those of another network.
+        network = Neighbourhood(s.index, near.neighbours.tolist(), s.agents, max(1, len(members) - 1))
+        network.weigh(near.weights, near.own_weight)
+        return network
 
     def name(self, j: int) -> str:
         """The name of an agent if it is known here, else its index."""
