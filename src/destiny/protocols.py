@@ -512,6 +512,10 @@ class Message(Protocol):
     def heard(self) -> Array:
         """Stamp of the newest message that the sender has from each agent, 0 without one, ``(d,)``."""
 
+    @property
+    def point(self) -> Array:
+        """Where the sender is, ``(n, p)``: an agent that comes late begins there."""
+
 
 class AsyncAlgorithm(Protocol[State]):
     """A frozen dataclass of settings with pure functions of one agent; it knows neither rounds nor time.

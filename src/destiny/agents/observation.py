@@ -38,6 +38,8 @@ class View:
     round: int = 0
     residual: float = float("nan")
     feasibility: float = float("nan")
+    members: list[int] | None = None
+    """Who takes part in an asynchronous run; None if all agents of the files do."""
     rate: float = 0.0
     """Rounds a second, lately."""
     rates: dict[str, float] = dataclasses.field(default_factory=dict)

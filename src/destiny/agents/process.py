@@ -64,8 +64,9 @@ class AgentProcess(ABC):
         if not connections.is_open:
             self.serve()
         connections.finish()
-        if not connections.wait(lambda: all(n.done for n in connections.neighbours), patient=True):
-            late = ", ".join(n.name for n in connections.neighbours if not n.done)
+        members = [n for n in connections.neighbours if n.takes_part]
+        if not connections.wait(lambda: all(n.done for n in members), patient=True):
+            late = ", ".join(n.name for n in members if not n.done)
             self.event_log.report("left", late, f"has its answer and left before {late} had one")
             return outcome
         closed = replace(outcome, closed=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
+from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.private_sums import exposure
 from destiny.validation import did_you_mean
@@ -92,14 +94,21 @@ def is_experiment(network: str) -> bool:
 
 
 def write_agent_files(
-    network: str, hosts: str, out: Path, run: str, p: int | None = None, private: bool | None = None
+    network: str,
+    hosts: str,
+    out: Path,
+    run: str,
+    p: int | None = None,
+    private: bool | None = None,
+    late: Sequence[str] = (),
 ) -> list[Path]:
     """Write one folder with an agent file for each agent.
 
     ``network`` is an experiment file, whose problem, method and stopping rule are taken over; or a kind of
     network that needs no options; or a file of links. ``p`` is the number of components of the problem that
     stands in the files if there is no experiment file. Sums are ``private`` if that is said here or in the
-    experiment file; if nothing is said, wherever the network allows it.
+    experiment file; if nothing is said, wherever the network allows it. Agents that are ``late`` do not take
+    part from the start.
     """
     tables, folder = _tables(network)
     if p is not None:
@@ -128,10 +137,16 @@ def write_agent_files(
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
+    come = _late(late, where, kind, built)
+    if come:
+        given = file.read_any_algorithm(tables["algorithm"], "[[algorithm]]")
+        fitted = given.on(slowest_mixing(built, come))
+        shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
-    # So that no neighbour can pass somebody off as its neighbour, or leave one out; [network] tells the same.
-    told = fixed and shared["messages"]["private"]
+    # So that no neighbour can pass somebody off as its neighbour, or leave one out, and who comes late knows
+    # the weights of links to those who are away; [network] tells the same.
+    told = fixed and (shared["messages"]["private"] or bool(come))
     for index, (name, host, port) in enumerate(where):
         mine: dict[str, Any] = {
             "agent": {
@@ -141,6 +156,7 @@ def write_agent_files(
                 "run": run,
                 "listen": f"{_bracketed(host)}:{port}",
                 "out": "results",
+                **({"late": come} if come else {}),
             },
             "tls": CERTIFICATES,
             "problem": _problem(tables["problem"], index),
@@ -237,13 +253,32 @@ def _with_network_facts(table: dict[str, Any], problem: dict[str, Any], network:
         require_kind(method.about, problem["kind"], network.agents)
         term = problem_table.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None
         require_prox(method.about, term)
-    fitted = method.on(network)
-    facts = {
+    return table | _changed(method, method.on(network))
+
+
+def _changed(method: Any, fitted: Any) -> dict[str, Any]:
+    """The settings in which a method differs from what it was, by their keys in files."""
+    return {
         field.name.strip("_").replace("_", "-"): value
         for field in fields(fitted)
         if (value := getattr(fitted, field.name)) != getattr(method, field.name)
     }
-    return table | facts
+
+
+def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, network: Any) -> list[int]:
+    """The indices of agents that come late, if they may."""
+    places = {name: index for index, (name, _, _) in enumerate(where)}
+    for name in names:
+        if name not in places:
+            raise SettingsError(
+                f"--late must name agents of --hosts; found {name!r}{did_you_mean(name, places)}"
+            )
+    late = sorted({places[name] for name in names})
+    if late and not file.is_asynchronous(kind):
+        raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
+    if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
+        raise SettingsError(f"those who do not come late must be linked with each other; found {late}")
+    return late
 
 
 def _problem(table: dict[str, Any], index: int) -> dict[str, Any]:

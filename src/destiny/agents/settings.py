@@ -27,6 +27,7 @@ from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemB
 from destiny.run.asynchronous import NO_PRIVATE_SUMS, prepared_async
 from destiny.run.choice import Choice, choose
 from destiny.run.clipped import shortage
+from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
@@ -59,6 +60,7 @@ AGENT = {
     "listen": str,
     "out": str,
     "deadline": float,
+    "late": list[int],
 }
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 NEIGHBOUR = {
@@ -108,6 +110,8 @@ class Settings:
     listen: Address
     out: Path
     deadline: float
+    late: tuple[int, ...]
+    """Agents that do not take part from the start of an asynchronous run, by index."""
     files: TlsFiles
     neighbours: list[Neighbour]
     problem: ProblemBase
@@ -196,7 +200,8 @@ def read(path: str | Path) -> Settings:
         messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
-    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
+    late = read_late(me, asynchronous, network, neighbours)
+    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages, late)
     if algorithm.about is not None and algorithm.about.averaged:
         disclosure += f"; what is averaged of each agent is {algorithm.about.averaged}"
     elif messages.private:
@@ -212,6 +217,7 @@ def read(path: str | Path) -> Settings:
         listen=Address(*parse_address(me["listen"], "[agent] listen")),
         out=folder / me.get("out", OUT),
         deadline=float(deadline),
+        late=late,
         files=read_files(tables["tls"], folder),
         neighbours=neighbours,
         problem=problem,
@@ -267,6 +273,8 @@ def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
     }
     if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
         facts["spectrum"] = s.network.spectrum
+    if s.late:
+        facts["late"] = list(s.late)
     return {name: _short(value) for name, value in plain(facts).items()}
 
 
@@ -411,6 +419,7 @@ def read_algorithm(
     network: TopologyBase,
     tolerance: float,
     messages: Messages,
+    late: tuple[int, ...],
 ) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
@@ -419,6 +428,8 @@ def read_algorithm(
     if table:
         algorithm = algorithm_tables.read_any_algorithm(table, "[algorithm]")
         if isinstance(algorithm, AsyncAlgorithmBase):
+            if late and not isinstance(network, Neighbourhood):
+                algorithm = algorithm.on(slowest_mixing(network, late))
             return prepared_async(algorithm, problem, network, messages), None
         return algorithm, None
     choice = choose(problem, network, tolerance, messages, disclose=messages.private)
@@ -503,6 +514,40 @@ def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: lis
                 "equal"
             )
     return names
+
+
+def read_late(
+    me: dict[str, Any], asynchronous: bool, network: TopologyBase, neighbours: list[Neighbour]
+) -> tuple[int, ...]:
+    """late of [agent]: who does not take part from the start."""
+    late, count = sorted(set(me.get("late", []))), me["agents"]
+    if not late:
+        return ()
+    if not asynchronous:
+        raise SettingsError(
+            "[agent] late is for asynchronous methods: with all others everybody takes part from the start"
+        )
+    if len(late) == count or not all(0 <= other < count for other in late):
+        raise SettingsError(
+            f"[agent] late must be indices from 0 to {count - 1} of some agents, not of all; found {late}"
+        )
+    if isinstance(network, Neighbourhood):
+        for n in neighbours:
+            if n.index in late and n.around is None:
+                raise SettingsError(
+                    f"[[neighbour]] {n.name!r} may come late and needs neighbours, the indices of all its "
+                    "neighbours: the weights follow from it before it is there"
+                )
+        return tuple(late)
+    W = network.at(0)
+    if abs(W - W.T).max() > 1e-12:
+        raise SettingsError("[agent] late needs symmetric weights: use metropolis weights")
+    if mixing_of(W, set(range(count)) - set(late)) is None:
+        raise SettingsError(
+            f"those who take part from the start must be linked with each other; without agents {late} they "
+            "are not"
+        )
+    return tuple(late)
 
 
 def read_spectrum(ends: list[float] | None) -> tuple[float, float] | None:

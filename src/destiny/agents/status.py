@@ -29,9 +29,10 @@ def headline(view: View) -> str:
     """Phase, step, rate and residual of the run, in one line."""
     view.refresh()
     s = view.settings
+    members = "" if view.members is None else f"; members: {', '.join(map(str, view.members)) or 'none'}"
     return (
         f"{s.name}, run {s.run}: {view.phase}; step {view.step}, {view.rate:.1f} rounds a second, "
-        f"residual {view.residual:.1e}, feasibility {view.feasibility:.1e}"
+        f"residual {view.residual:.1e}, feasibility {view.feasibility:.1e}{members}"
     )
 
 
@@ -60,6 +61,8 @@ def state(n: Neighbour) -> str:
     """The state of a neighbour, in a few words."""
     if n.done:
         return "done"
+    if not n.takes_part:
+        return "has left" if n.standing == "left" else "has not come yet"
     return "connected" if n.connection is not None else n.trouble
 
 
@@ -106,6 +109,11 @@ def metrics(view: View) -> str:
         ("rounds_per_second", view.rate, "Rounds a second, lately"),
         ("residual", view.residual, "Local residual"),
         ("feasibility", view.feasibility, "Norm of X^T X - I"),
+        (
+            "members",
+            view.settings.agents if view.members is None else len(view.members),
+            "Agents taking part",
+        ),
     ):
         lines += [f"# HELP destiny_{name} {about}.", f"# TYPE destiny_{name} gauge"]
         lines.append(f"destiny_{name}{{{label}}} {_number(value)}")

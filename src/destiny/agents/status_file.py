@@ -60,6 +60,7 @@ class StatusFile:
             "agent": s.name,
             "index": s.index,
             "agents": s.agents,
+            "members": list(range(s.agents)) if view.members is None else view.members,
             "run": s.run,
             "updated": datetime.now(UTC).isoformat(timespec="seconds"),
             "every": EVERY,
@@ -78,7 +79,8 @@ class StatusFile:
                     "index": n.index,
                     "state": state(n),
                     "round": last_round(n),
-                    "late": not n.done
+                    "late": n.takes_part
+                    and not n.done
                     and (
                         n.silent >= SILENT
                         or (waits and (n.next_in <= round if met else n.connection is None))

@@ -111,11 +111,15 @@ def initialise(
             help="Let neighbours learn sums only, or all numbers; by default sums, if the network allows it.",
         ),
     ] = None,
+    late: Annotated[
+        str, typer.Option(help="Names, with commas between, of agents that may come while the others run.")
+    ] = "",
 ) -> None:
     """Write a matching set of agent files, a folder for each organisation."""
     from destiny.agents import scaffold
 
-    for path in scaffold.write_agent_files(network, hosts, out, run_id, p, private):
+    names = [name for name in map(str.strip, late.split(",")) if name]
+    for path in scaffold.write_agent_files(network, hosts, out, run_id, p, private, names):
         print(path)
     if private is not False:
         print(f"destiny: {scaffold.disclosure(network, hosts)}", file=sys.stderr)
@@ -149,6 +153,31 @@ def check(
     sent = f"each of {len(settings.neighbours)} neighbours is sent up to {amount(*largest_message(settings))}"
     print(f"{sent} in a round; at most {settings.rounds} rounds, and some more to average the answer")
     print(settings.disclosure)
+
+
+@many.command()
+def leave(
+    file: Annotated[Path, typer.Argument(help="The agent that is to leave, a TOML file.")],
+) -> None:
+    """Let an asynchronous agent leave its run for good; the others go on without its data."""
+    from destiny.agents.asynchronous.membership import request_leave
+    from destiny.agents.settings import read
+
+    print(request_leave(read(file)))
+
+
+@many.command()
+def remove(
+    file: Annotated[Path, typer.Argument(help="The agent of this organisation, a TOML file.")],
+    name: Annotated[
+        str, typer.Argument(help="The neighbour that will not come back, or the index of any agent.")
+    ],
+) -> None:
+    """Take another agent out of an asynchronous run, for good and for everybody, as it will not come back."""
+    from destiny.agents.asynchronous.membership import request_leave
+    from destiny.agents.settings import read
+
+    print(request_leave(read(file), name))
 
 
 def certificates(

@@ -31,15 +31,11 @@ class HostedAgent:
         self.index, self.agents = index, int(W.shape[0])
         self.gradients = 0
         self._hosted = hosted
-        self.relink(W)
-
-    def relink(self, W: csr_array[Any, Any]) -> None:
-        """Use another mixing matrix from now on."""
-        row = slice(W.indptr[self.index], W.indptr[self.index + 1])
+        row = slice(W.indptr[index], W.indptr[index + 1])
         others, weights = W.indices[row].astype(np.intp), np.asarray(W.data[row], dtype=np.float64)
-        links = (others != self.index) & (weights != 0)
+        links = (others != index) & (weights != 0)
         self.neighbours, self.weights = others[links], weights[links]
-        self.own_weight = float(weights[others == self.index].sum())
+        self.own_weight = float(weights[others == index].sum())
 
     def gradient(self, X: Array) -> Array:
         """Euclidean gradient of f_i at X, ``(n, p) -> (n, p)``."""

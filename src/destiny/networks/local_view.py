@@ -58,6 +58,16 @@ class Neighbourhood(TopologyBase):
         star = assemble(links, 1 / (larger + 1.0), self.agents)
         self.W = _row_alone(star, self.index)
 
+    def weigh(self, weights: Array, own_weight: float) -> None:
+        """Set the weights of the neighbours, in the order of their index, and the agent's own."""
+        row = csr_array(
+            ([*weights, own_weight], ([0] * (len(weights) + 1), [*self.neighbours, self.index])),
+            shape=(1, self.agents),
+        )
+        row.sort_indices()
+        ends = np.where(np.arange(self.agents + 1) > self.index, row.nnz, 0)
+        self.W = csr_array((row.data, row.indices, ends), shape=(self.agents, self.agents))
+
     def at(self, round: int) -> csr_array[Any, Any]:  # noqa: ARG002
         """Mixing matrix ``(d, d)`` with this agent's row; all other rows are zero."""
         assert self.W is not None, "neighbours have not told their degrees"

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from destiny.engines.local_agent import HostedAgent
 from destiny.protocols import Array, AsyncAlgorithmBase
 from destiny.simulation.activity import ActivityLog
-from destiny.simulation.membership import changes, first_members, restricted
 from destiny.simulation.world import World, fates
 from destiny.storage.checkpoint import flatten
 
@@ -49,11 +47,8 @@ class AsyncAgents:
         algorithm: AsyncAlgorithmBase,
         X: Array,
         world: World,
-        W: csr_array[Any, Any],
     ) -> None:
-        self.W = W
         self.agents, self.algorithm, self.world = agents, algorithm, world
-        self.members = first_members(world, len(agents))
         self.first = [algorithm.start(x, agent) for x, agent in zip(X, agents, strict=True)]
         self.states: list[Any] = list(self.first)
         self.checkpoints: list[list[Any]] = [[state] for state in self.first]
@@ -67,10 +62,12 @@ class AsyncAgents:
         self.activity = ActivityLog(len(agents))
         self.queue: list[Event] = []
         self.pushed = 0
-        for i in self.members:
-            self.begin(i, agents[i].gradients)
-        for change in changes(world):
-            self.push(change.time, "join" if change.joins else "leave", change.agent, None)
+        self.open()
+
+    def open(self) -> None:
+        """Let all agents begin."""
+        for i, agent in enumerate(self.agents):
+            self.begin(i, agent.gradients)
 
     def begin(self, i: int, gradients: int) -> None:
         """An agent wakes for the first time as soon as the gradients of its start are computed."""
@@ -79,6 +76,11 @@ class AsyncAgents:
         self.activity.add("working", i, self.time, begun)
         self.push(begun, "wake", i, self.lives[i])
         self.push(self.time + fate.next_crash(), "crash", i, None)
+
+    @property
+    def members(self) -> list[int]:
+        """Who takes part."""
+        return list(range(len(self.agents)))
 
     @property
     def X(self) -> Array:
@@ -105,20 +107,28 @@ class AsyncAgents:
         """Let one event after the other happen, for ever; yield the agent of each wake."""
         while self.queue:
             self.time, _, kind, i, content = heapq.heappop(self.queue)
-            if kind in ("leave", "join"):
-                self.change(i, joins=kind == "join")
-            elif i not in self.members:  # it has left
-                continue
-            elif kind == "arrive":
-                if int(content.sender) in self.agents[i].neighbours:
-                    self.inboxes[i].append(content)
-            elif kind == "wake" and content == self.lives[i]:
+            if kind == "wake" and content == self.lives[i]:
                 self.wake(i)
                 yield i
-            elif kind == "crash":
-                self.crash(i)
-            elif kind == "return":
-                self.come_back(i, *content)
+            else:
+                self.happen(kind, i, content)
+
+    def happen(self, kind: str, i: int, content: Any) -> None:
+        """Anything but a wake."""
+        if kind == "arrive":
+            self.inboxes[i].append(content)
+        elif kind == "crash":
+            self.crash(i)
+        elif kind == "return":
+            self.come_back(i, *content)
+
+    def receivers(self, i: int, message: Any) -> list[int]:  # noqa: ARG002
+        """To whom a message is sent: all neighbours."""
+        return [int(j) for j in self.agents[i].neighbours]
+
+    def restored(self, i: int, life: int) -> Any:
+        """The state of its last checkpoint."""
+        return self.algorithm.restart(self.checkpoints[i][-1], life)
 
     def wake(self, i: int) -> None:
         """Compute, and send when that is done."""
@@ -131,13 +141,13 @@ class AsyncAgents:
         sent = self.time + fate.compute(agent.gradients - before)
         self.activity.add("working", i, self.time, sent)
         self.size = self.size or sum(array.size for array in flatten(message).values())
-        for j in agent.neighbours:
+        for j in self.receivers(i, message):
             delays = fate.travel()
             self.counts.messages += 1
             self.counts.scalars += self.size
             self.counts.lost += not delays
             for delay in delays:
-                self.push(sent + delay, "arrive", int(j), message)
+                self.push(sent + delay, "arrive", j, message)
         if self.wakes[i] % self.world.checkpoint == 0:
             # Older ones are kept if anybody may come back from them.
             self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), self.states[i]]
@@ -145,29 +155,6 @@ class AsyncAgents:
         if again > sent:
             self.activity.add("away", i, sent, again)
         self.push(again, "wake", i, self.lives[i])
-
-    def change(self, i: int, joins: bool) -> None:
-        """An agent takes part from now on, or never again; its neighbours change their weights."""
-        self.members = sorted({*self.members, i} if joins else {*self.members} - {i})
-        self.lives[i] += 1
-        W = restricted(self.W, self.members)
-        for j in self.members:
-            agent = self.agents[j]
-            before = agent.neighbours
-            agent.relink(W)
-            if j != i:
-                for states in (self.states, self.first):
-                    states[j] = self.algorithm.relink(states[j], before, agent)
-                kept = self.checkpoints[j]
-                self.checkpoints[j] = [self.algorithm.relink(state, before, agent) for state in kept]
-                self.inboxes[j] = [m for m in self.inboxes[j] if int(m.sender) in agent.neighbours]
-        if joins:  # from where a neighbour is
-            agent = self.agents[i]
-            computed, start = agent.gradients, self.states[int(agent.neighbours[0])].X
-            self.first[i] = self.algorithm.start(start, agent)
-            self.states[i] = self.algorithm.restart(self.first[i], self.lives[i])
-            self.checkpoints[i] = [self.states[i]]
-            self.begin(i, agent.gradients - computed)
 
     def crash(self, i: int) -> None:
         """Lose what arrived and what was computed since the last checkpoint."""
@@ -184,5 +171,5 @@ class AsyncAgents:
         kept = self.checkpoints[i][: math.ceil(left * len(self.checkpoints[i]))]
         self.checkpoints[i] = kept or [self.first[i]]
         self.inboxes[i] = []
-        self.states[i] = self.algorithm.restart(self.checkpoints[i][-1], life)
+        self.states[i] = self.restored(i, life)
         self.push(self.time, "wake", i, life)

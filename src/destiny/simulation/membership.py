@@ -1,16 +1,29 @@
-"""Agents that leave for good or come late: who takes part when, and the weights of those who do."""
+"""Agents that leave for good or come late, in simulated time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from destiny.errors import SettingsError
 from destiny.protocols import Array, ProblemBase, TopologyBase
+from destiny.run.members import (
+    LEFT,
+    MEMBER,
+    Record,
+    Restricted,
+    are_members,
+    asked,
+    first_standing,
+    member_ids,
+    mixing_of,
+)
+from destiny.run.quiescence import Letter, UntilQuiet
+from destiny.simulation.events import AsyncAgents
 from destiny.simulation.world import World
 
 
@@ -30,52 +43,14 @@ def changes(world: World) -> list[Change]:
     return sorted([*joins, *leaves], key=lambda change: change.time)
 
 
-def first_members(world: World, agents: int) -> list[int]:
-    """Who takes part from the start."""
-    late = {int(agent) for agent, _ in world.join}
-    return [i for i in range(agents) if i not in late]
+def late_agents(world: World) -> tuple[int, ...]:
+    """Who does not take part from the start."""
+    return tuple(sorted(int(agent) for agent, _ in world.join))
 
 
-def restricted(W: csr_array[Any, Any], members: Sequence[int]) -> csr_array[Any, Any]:
-    """W among some agents: the weight of a link to anybody else goes to the agent itself.
-
-    Every other weight stays, so that nobody but the neighbours of an agent has to know that it has left. If W
-    is symmetric, so is this one, and its rows and columns add up to 1.
-    """
-    if len(members) == W.shape[0]:
-        return W
-    keep = np.zeros(W.shape[0])
-    keep[list(members)] = 1.0
-    inside = diags_array(keep) @ W @ diags_array(keep)
-    new = csr_array(inside + diags_array(1.0 - np.asarray(inside.sum(axis=1)).ravel()))
-    new.sort_indices()
-    return new
-
-
-class Restricted(TopologyBase):
-    """A network of those who take part, as far as a method has to know it."""
-
-    def __init__(self, lambda_: float, agents: int) -> None:
-        self._lambda, self._agents = lambda_, agents
-
-    @property
-    def agents(self) -> int:
-        """d, with those who have left or are to come."""
-        return self._agents
-
-    @property
-    def lambda_(self) -> float:
-        """The largest of all sets of members."""
-        return self._lambda
-
-    def at(self, round: int) -> csr_array[Any, Any]:
-        """Not used: agents have their rows."""
-        raise NotImplementedError
-
-
-def slowest_mixing(network: TopologyBase, world: World) -> Restricted:
+def slowest_of_all(network: TopologyBase, world: World) -> Restricted:
     """The network with the largest lambda of all sets of members; refuses a set that falls apart."""
-    W, members = network.at(0), set(first_members(world, network.agents))
+    W, members = network.at(0), set(range(network.agents)) - set(late_agents(world))
     largest = _lambda(W, members, 0.0)
     for change in changes(world):
         (members.add if change.joins else members.discard)(change.agent)
@@ -104,14 +79,124 @@ def check_world(world: World, network: TopologyBase) -> None:
 
 
 def _lambda(W: csr_array[Any, Any], members: Iterable[int], time: float) -> float:
-    from scipy.sparse.csgraph import connected_components
-
-    inside = restricted(W, ids := sorted(members)).toarray()[np.ix_(ids, ids)]
-    if not ids or connected_components(inside)[0] > 1:
+    lambda_ = mixing_of(W, ids := sorted(members))
+    if lambda_ is None:
         raise SettingsError(
             f"the agents who take part after {time:g} s must be linked with each other; agents {ids} are not"
         )
-    return float(np.sort(np.abs(np.linalg.eigvalsh(inside)))[-2]) if len(ids) > 1 else 0.0
+    return lambda_
+
+
+class ChangingAgents(AsyncAgents):
+    """Asynchronous agents of which some leave for good and others come late.
+
+    Whoever leaves asks for it, and goes when its neighbours know. Whoever comes calls its neighbours until
+    one sends it a message as to a member, and begins where that one is. Checkpoints may be lost; what an
+    agent has recorded is not.
+
+    Attributes
+    ----------
+    records : list of Record
+        What each agent has on disk besides its checkpoints.
+    """
+
+    algorithm: UntilQuiet
+
+    def open(self) -> None:
+        """Let those begin who take part from the start."""
+        standing = first_standing(len(self.agents), self.algorithm.late)
+        self.records = [Record(standing) for _ in self.agents]
+        self.absent = set(self.algorithm.late)  # who has not come yet, is down or has gone
+        for i in member_ids(standing):
+            self.begin(i, self.agents[i].gradients)
+        for change in changes(self.world):
+            self.push(change.time, "join" if change.joins else "leave", change.agent, None)
+
+    @property
+    def standing(self) -> Array:
+        """What all agents know together."""
+        return np.asarray(np.max([record.standing for record in self.records], axis=0))
+
+    @property
+    def members(self) -> list[int]:
+        """Who takes part, as far as anybody knows."""
+        return member_ids(self.standing)
+
+    def outstanding(self) -> list[Change]:
+        """Changes that have not been made yet."""
+        return [c for c in changes(self.world) if self.standing[c.agent] < (MEMBER if c.joins else LEFT)]
+
+    def happen(self, kind: str, i: int, content: Any) -> None:
+        """Anything but a wake."""
+        if kind == "leave":
+            if i in self.algorithm.late and not self.lives[i]:  # it has not come yet
+                self.push(self.time + self.fates[i].mean, "leave", i, None)
+            else:
+                self.ask(i, i, joins=False)
+        elif kind == "join":
+            self.knock(i)
+        elif i not in self.algorithm.late or self.lives[i]:
+            super().happen(kind, i, content)
+        elif kind == "arrive" and are_members(content.standing)[i]:
+            self.come(i, content)
+
+    def ask(self, i: int, j: int, joins: bool) -> None:
+        """Agent i is told that j wants to come or to leave."""
+        wish = asked(self.records[i].standing, j, joins)
+        self.records[i] = replace(self.records[i], standing=wish)
+        self.states[i] = self.algorithm.know(self.states[i], wish, self.agents[i])
+
+    def knock(self, i: int) -> None:
+        """A late agent calls its neighbours until it has heard from one."""
+        if self.lives[i]:
+            return
+        for j in self.agents[i].neighbours:
+            if j not in self.absent and self.fates[i].travel():
+                self.ask(int(j), i, joins=True)
+        self.push(self.time + self.fates[i].mean, "join", i, None)
+
+    def come(self, i: int, letter: Letter) -> None:
+        """Begin at the point of a neighbour, with sums of 0."""
+        agent, method = self.agents[i], self.algorithm
+        computed = agent.gradients
+        self.absent.discard(i)
+        self.lives[i] += 1
+        self.first[i] = method.know(method.start(letter.message.point, agent), letter.standing, agent)
+        self.states[i] = method.restart(self.first[i], self.lives[i])
+        self.checkpoints[i] = [self.first[i]]
+        self.records[i] = method.record(self.records[i], self.states[i], agent)
+        self.begin(i, agent.gradients - computed)
+
+    def wake(self, i: int) -> None:
+        """Make the changes that are asked for, if the agent may; compute and send; one that has left goes."""
+        method, agent = self.algorithm, self.agents[i]
+        if method.may_go(self.states[i], agent):
+            self.absent.add(i)
+            self.lives[i] += 1  # no event of its life before counts any more
+            return
+        if (standing := method.carry_out(self.states[i], self.records[i], agent)) is not None:
+            self.states[i] = method.know(self.states[i], standing, agent)
+        super().wake(i)
+        self.records[i] = method.record(self.records[i], self.states[i], agent)
+
+    def receivers(self, i: int, message: Letter) -> list[int]:
+        """Neighbours that take part or have left: these may not know yet."""
+        return [j for j in super().receivers(i, message) if message.standing[j] >= MEMBER]
+
+    def crash(self, i: int) -> None:
+        """Be away for a while, unless the agent has left for good."""
+        if i not in self.absent:
+            self.absent.add(i)
+            super().crash(i)
+
+    def come_back(self, i: int, life: int, left: float) -> None:
+        """Go on."""
+        self.absent.discard(i)
+        super().come_back(i, life, left)
+
+    def restored(self, i: int, life: int) -> Any:
+        """The state of its last checkpoint, with what the agent has recorded."""
+        return self.algorithm.recall(super().restored(i, life), self.records[i], self.agents[i])
 
 
 class MembersObserver:

@@ -44,17 +44,17 @@ from destiny.simulation.activity import Activity
 from destiny.simulation.barrier import BarrierClock
 from destiny.simulation.events import AsyncAgents
 from destiny.simulation.membership import (
+    ChangingAgents,
     MembersObserver,
-    changes,
     check_world,
-    first_members,
-    restricted,
-    slowest_mixing,
+    late_agents,
+    slowest_of_all,
 )
 from destiny.simulation.world import World
 
 SECONDS = 10_000.0  # default limit
 ROUNDS = 10**9  # time is what is limited
+NEVER = -1.0  # a tolerance below which no residual is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,17 +182,16 @@ def async_method(
     world: World,
 ) -> AsyncAlgorithmBase:
     """The method on this network, once it fits; with agents that agree to stop if that is asked for."""
-    if world.leave or world.join:
-        if options.decentralised:
-            raise SettingsError(
-                "agents cannot agree to stop by themselves while others leave or join, as they would have to "
-                "agree on who takes part first: leave decentralised out"
-            )
+    changes = bool(world.leave or world.join)
+    if changes:
         check_world(world, network)
-        algorithm = algorithm.on(slowest_mixing(network, world))
+        algorithm = algorithm.on(slowest_of_all(network, world))
     method = prepared_async(algorithm, problem, network, options.messages)
     Tolerance(options.tolerance)
-    return UntilQuiet(method, options.tolerance) if options.decentralised else method
+    if not (options.decentralised or changes):
+        return method
+    tolerance = options.tolerance if options.decentralised else NEVER
+    return UntilQuiet(method, tolerance, late_agents(world))
 
 
 @dataclass(frozen=True)
@@ -240,10 +239,10 @@ class AsyncRun:
         start, limit = self.options.start, self.options.seconds
         assert start is not None
         assert limit is not None
-        whole = self.network.at(0)
-        W = restricted(whole, first_members(self.world, self.network.agents))
+        W = self.network.at(0)
         hosts = [HostedAgent(i, self.problem.host([i]), W) for i in range(self.network.agents)]
-        agents = AsyncAgents(hosts, self.algorithm, start, self.world, whole)
+        kind = ChangingAgents if self.world.leave or self.world.join else AsyncAgents
+        agents = kind(hosts, self.algorithm, start, self.world)
         log = MeasurementLog(self.problem, self.network, agents, start.mean(axis=0))
         pause, stop = self.options.every * len(hosts), None
         for i in agents.run():
@@ -262,13 +261,13 @@ class AsyncRun:
         method = self.algorithm
         if not isinstance(method, UntilQuiet) or not method.done(agents.states[i], agents.agents[i]):
             return False
-        return all(method.done(s, a) for s, a in zip(agents.states, agents.agents, strict=True))
+        return all(method.done(agents.states[j], agents.agents[j]) for j in agents.members)
 
     def _rule(self, measures: Measures, agents: AsyncAgents) -> Stop | None:
         status = RunStatus(agents.mean_wakes, agents.mean_wakes, agents.time, 1, measures)
         limit = 0.0 if self.options.decentralised else self.options.tolerance
         rules: list[Rule] = [Tolerance(limit), Diverged(), *self.options.rules]
-        if any(change.time > agents.time for change in changes(self.world)):
+        if isinstance(agents, ChangingAgents) and agents.outstanding():
             rules = rules[1:]  # somebody is still to come or to leave
         return next((stop for rule in rules if (stop := rule.check(status)) is not None), None)
 
@@ -307,11 +306,14 @@ class AsyncRun:
         )
 
     def _notes(self, agents: AsyncAgents) -> list[str]:
-        if not (self.world.leave or self.world.join):
+        if not isinstance(agents, ChangingAgents):
             return []
-        return [
-            f"the answer is that of agents {', '.join(map(str, agents.members))}, who took part at the end"
-        ]
+        members = ", ".join(map(str, agents.members))
+        notes = [f"the answer is that of agents {members}, who took part at the end"]
+        for change in agents.outstanding():
+            what = "came" if change.joins else "wanted to leave"
+            notes.append(f"agent {change.agent} {what} too late, at {change.time:g} s")
+        return notes
 
 
 class MeasurementLog:

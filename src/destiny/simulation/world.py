@@ -56,8 +56,8 @@ class World:
     forget : float
         Share of the crashes after which all checkpoints are gone, and the agent begins again at the start.
     leave, join : lists of pairs (agent, seconds)
-        Agents that leave for good, with their f_i, or that take part from then on only. For asynchronous
-        methods without ``decentralised``.
+        Agents that ask at that time to leave for good, with their f_i, or to take part from then on only. For
+        asynchronous methods.
     seed : int
     """
 

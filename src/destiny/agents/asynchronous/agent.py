@@ -12,13 +12,14 @@ from destiny.agents import outcome as answers
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints
 from destiny.agents.asynchronous.codec import MessageCodec, StandIn
 from destiny.agents.asynchronous.exchange import MOST_LIVES, AsyncExchange
+from destiny.agents.asynchronous.membership import Membership
 from destiny.agents.asynchronous.replay_log import FILE, ReplayLog
 from destiny.agents.engine import OneAgent
 from destiny.agents.observation import COLUMNS
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
-from destiny.agents.transport.event_loop import MAX_TICK, Absent, StoppedBySignal
+from destiny.agents.transport.event_loop import MAX_TICK, Absent, RunEnded, StoppedBySignal
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.engines.local_agent import HostedAgent
 from destiny.errors import DestinyError, SettingsError
@@ -26,6 +27,7 @@ from destiny.geometry.stiefel import random_point, violation
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array, AsyncAlgorithmBase
 from destiny.run.history import History
+from destiny.run.members import LEFT, MEMBER, are_members, epoch
 from destiny.run.quiescence import Letter, StoppingState, UntilQuiet
 from destiny.run.stopping import DIVERGED, Stop
 from destiny.storage.checkpoint import Saved, flatten, unflatten
@@ -47,6 +49,8 @@ class AsyncAgent(AgentProcess):
         Of its last message.
     wakes : int
         Since the start, those before a restart included.
+    out : bool
+        Whether it has given up: it wakes no more, and ends when all others have, too.
     """
 
     checkpoints: AsyncCheckpoints
@@ -60,6 +64,8 @@ class AsyncAgent(AgentProcess):
         self.method = method_of(settings)
         self.codec = MessageCodec.of(self.method, settings.problem.shape, settings.agents)
         self.connect(loud, largest_message(settings)[1])
+        self.members = Membership(settings, self.method, files, self.view)
+        self.out, self.unheard = False, np.zeros(settings.agents)
         self.log = ReplayLog(settings.out / FILE) if settings.replay else None
         facts = {} if self.saved is None else self.saved.facts
         self.wakes, self.sent = int(facts.get("step", 0)), int(facts.get("scalars", 0))
@@ -70,7 +76,8 @@ class AsyncAgent(AgentProcess):
             self.history = History.from_array(self.saved.arrays["history"], COLUMNS)
 
     def go(self) -> Outcome:
-        """Run from the start or the last checkpoint to the answer."""
+        """Run from the start or the last checkpoint to the answer; `Left` if the agent leaves before."""
+        self.members.refuse_departed()
         if self.outcome is not None:
             return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -94,13 +101,16 @@ class AsyncAgent(AgentProcess):
         if self.saved is not None:
             self.exchange.newest[:] = self.saved.state["newest"]
         self.connections.open(self.exchange)
+        welcome = self.come_late() if self.members.standing < MEMBER else None
         self.meet()
         self.agent = HostedAgent(s.index, s.problem.host([s.index]), s.network.at(0))
         X = first_point(s)
         self.value = s.problem.host([s.index]).value(X[None])
-        if self.saved is None:
-            self.state: StoppingState = self.method.start(X, self.agent)
-            self.stamp = 0
+        self.state: StoppingState
+        if welcome is not None:
+            self.state, self.stamp = self.method.start(welcome.message.point, self.agent), 0
+        elif self.saved is None:
+            self.state, self.stamp = self.method.start(X, self.agent), 0
         else:
             self.state, self.stamp = self.restored(X, self.saved), int(self.saved.facts["stamp"])
             self.event_log.record("resumed", step=self.wakes, life=life, notes=self.checkpoints.notes)
@@ -114,8 +124,10 @@ class AsyncAgent(AgentProcess):
         """The state of a checkpoint; CheckpointError if it is of other data."""
         if not np.allclose(self.value, saved.values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data: the objective at the start differs")
-        stranger = StandIn(self.settings.agents, len(self.agent.neighbours))
-        state: StoppingState = unflatten(self.method.start(X, stranger), saved)
+        stranger = StandIn(self.settings.agents, self.agent.neighbours.tolist())
+        first = self.method.start(X, stranger)
+        like = self.method.know(first, saved.state.get("standing", first.standing), stranger)
+        state: StoppingState = unflatten(like, saved)
         return state
 
     def new_life(self, heard: int = 0) -> int:
@@ -128,26 +140,72 @@ class AsyncAgent(AgentProcess):
     def live(self, life: int) -> None:
         """Go on in a new life."""
         if self.log is not None:
-            self.log.start(life, self.stamp)
-        self.state = self.method.restart(self.state, life)
+            self.log.start(life, self.stamp, self.members.record.standing)
+        self.state = self.method.recall(
+            self.method.restart(self.state, life), self.members.record, self.agent
+        )
         self.exchange.life, self.exchange.stamp = life, 0.0
+
+    def come_late(self) -> Letter:
+        """Wait until a neighbour sends a message as to a member: the agent begins where that one is."""
+        index, connections = self.settings.index, self.connections
+        self.view.phase = "waiting to be let in"
+        while True:
+            try:
+                connections.wait(lambda: bool(self.exchange.news) or any(n.done for n in self.neighbours))
+            except Absent:
+                raise Absent(
+                    f"no neighbour has let this agent in for {connections.wait_limit:g} s: none can be "
+                    "reached, or the others are about to end the run"
+                ) from None
+            for letter in self.exchange.take():
+                if are_members(letter.standing)[index]:
+                    if self.log is not None:
+                        self.log.event("join", 0, [letter])
+                    self.members.keep(letter.standing)
+                    return letter
+            if (done := [n.name for n in self.neighbours if n.done]) != []:
+                raise RunEnded(f"this agent came too late: {done[0]} has the answer of those who took part")
 
     def meet(self) -> None:
         """Wait for the neighbours' degrees, which the weights follow from, if they are not known yet."""
-        network, neighbours = self.settings.network, self.connections.neighbours
+        network = self.settings.network
         if not isinstance(network, Neighbourhood):
             return
-        if any(n.degree is None for n in neighbours):
-            try:
-                self.connections.meet()
-            except Absent:
-                raise self.absence([n for n in neighbours if not (n.degree or n.degree_in_hello)]) from None
-        network.learn({n.index: n.degree or 0 for n in neighbours})
+
+        def unknown() -> list[Neighbour]:
+            told = list(self.exchange.news.values())  # if the files of this agent were lost, others know more
+            return [
+                n
+                for n in self.neighbours
+                if n.takes_part
+                and not (n.degree or n.degree_in_file or n.degree_in_hello)
+                and not any(letter.standing[n.index] == LEFT for letter in told)
+            ]
+
+        try:
+            self.connections.wait(lambda: not unknown())
+        except Absent:
+            raise self.absence(unknown()) from None
+        for n in self.neighbours:
+            n.degree = n.degree or n.degree_in_file or n.degree_in_hello
+        network.learn({n.index: n.degree or 0 for n in self.neighbours})
+
+    @property
+    def neighbours(self) -> list[Neighbour]:
+        """All of the file."""
+        return self.connections.neighbours
+
+    @property
+    def member_neighbours(self) -> list[Neighbour]:
+        """Those who take part."""
+        return [n for n in self.neighbours if n.takes_part]
 
     def catch_up(self) -> None:
         """After a restart, hear everybody once, if that is soon: sums of different age do not fit well."""
-        everybody = len(self.connections.neighbours)
-        self.connections.listen(lambda: len(self.exchange.news) == everybody, CATCH_UP)
+        everybody, deadline = len(self.member_neighbours), self.connections.deadline
+        seconds = min(CATCH_UP, deadline / 2) if deadline else CATCH_UP  # who is missing is named later
+        self.connections.listen(lambda: len(self.exchange.news) >= everybody, seconds)
 
     # The iteration
 
@@ -156,24 +214,53 @@ class AsyncAgent(AgentProcess):
         self.view.phase, self.clock = "running", time.monotonic()
         took, calm, signal = 0.0, False, None
         while signal is None:
-            self.listen(took, calm)
+            self.listen(took, calm or self.out or not self.takes_part)
             self.renew_life()
+            self.see_to_members()
             began, letters = time.monotonic(), self.exchange.take()
-            state, letter = self.method.wake(self.state, letters, self.agent)
-            self.wakes += 1
-            self.tell(state, letter, "wake", letters)
+            if works := not self.out and self.takes_part:
+                state, letter = self.method.wake(self.state, letters, self.agent)
+                self.wakes += 1
+                self.tell(state, letter, "wake", letters)
+                self.send()
+                calm = self.measure()
+            else:
+                self.say_again(letters)
             took = time.monotonic() - began
-            calm = self.measure()
             signal = self.connections.pending_signal()
+            self.members.end_if_left(self.state, self.agent)
             if (stop := self.end(calm)) is not None:
                 return stop
-            if signal is not None or self.wakes % self.settings.checkpoint == 0:
+            if signal is not None or (works and self.wakes % self.settings.checkpoint == 0):
                 self.save()
         raise StoppedBySignal(signal, f"after wake {self.wakes}")
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether this agent is a member, as far as it knows."""
+        return self.method.takes_part(self.state, self.agent)
+
+    def say_again(self, letters: list[Letter]) -> None:
+        """What an agent does that has given up or left, until all others know."""
+        state = self.method.give_up(self.state, self.agent) if self.out else self.state
+        self.tell(*self.method.answer(state, letters, self.agent), "out" if self.out else "answer", letters)
+        self.send()
+
+    def send(self) -> None:
+        """Send the latest message to all neighbours whose lines are free."""
+        for n in self.neighbours:
+            self.connections.send_pending(n)
+
+    def see_to_members(self) -> None:
+        """Pass on what is asked for here, and carry out what this agent may."""
+        if (standing := self.members.wanted(self.state, self.agent)) is not None:
+            if self.log is not None:
+                self.log.members(standing)
+            self.state = self.method.know(self.state, standing, self.agent)
+
     def listen(self, took: float, calm: bool) -> None:
         """Read, write, and wait for news: of half the neighbours, or of one for as long as a wake takes."""
-        exchange, neighbours = self.exchange, self.connections.neighbours
+        exchange, neighbours = self.exchange, self.member_neighbours
         began = time.monotonic()
         least = began + (CALM if calm else min(took, IDLE))
 
@@ -189,13 +276,24 @@ class AsyncAgent(AgentProcess):
         """Raise `Absent` if a neighbour has been silent for longer than the deadline."""
         connections, passed = self.connections, now - self.clock
         self.clock, self.seconds = now, self.seconds + passed
+        passed = min(passed, MAX_TICK)  # if more have passed, this process itself stood still
         for n in connections.neighbours:
-            n.silent += min(passed, MAX_TICK)  # if more have passed, this process itself stood still
-        deadline = connections.deadline
-        silent = [n for n in connections.neighbours if n.silent > max(deadline, connections.startup_grace)]
+            n.silent += passed
+        self.unheard += passed
+        deadline, limit = connections.deadline, max(connections.deadline, connections.startup_grace)
+        silent = [n for n in self.member_neighbours if n.silent > limit]
         if deadline and silent:
             self.save()
-            raise self.absence(silent)
+            raise self.absence(silent) if self.takes_part else self.members.unconfirmed(silent)
+        # Of a set that has changed nobody may know whether it is linked; then its levels never come.
+        lost = [j for j in self.view.members or () if self.unheard[j] > limit and j != self.settings.index]
+        if deadline and lost and self.takes_part:
+            self.save()
+            names = ", ".join(map(self.members.name, lost))
+            raise Absent(
+                f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, or "
+                "those who take part are not linked with each other"
+            )
 
     def absence(self, late: list[Neighbour]) -> DestinyError:
         """The error to raise: which neighbours are missing, and why."""
@@ -210,16 +308,22 @@ class AsyncAgent(AgentProcess):
         )
 
     def tell(self, state: StoppingState, letter: Letter, kind: str, letters: list[Letter]) -> None:
-        """Take over a state, and send its message to all neighbours."""
+        """Take over a state, and make its message the one to send; what must be on disk before is."""
+        if self.exchange.agreed and epoch(state.standing) != epoch(self.state.standing):
+            self.connections.abort_all(
+                RunEnded("who takes part has changed after the end: files were lost; start a new run")
+            )
+            return
+        if epoch(state.standing) != epoch(self.state.standing):
+            self.unheard[:] = 0.0
+        self.unheard[state.stamps > self.state.stamps] = 0.0
         self.state, self.stamp = state, int(letter.stamp)
+        self.members.after(state, self.agent)
         if not np.isfinite(state.X).all() or self.method.flaw(letter) is not None:
             self.exchange.abandon_run(f"diverged: its numbers were not finite any more in wake {self.wakes}")
         if self.log is not None:
             self.log.event(kind, self.stamp, letters)
         self.exchange.publish(letter)
-        if kind != "answer":
-            for n in self.connections.neighbours:
-                self.connections.send_pending(n)
         self.connections.rounds += 1
 
     def measure(self) -> bool:
@@ -245,6 +349,7 @@ class AsyncAgent(AgentProcess):
         """If somebody has heard of a later life, the files of this agent were lost: begin one after it."""
         if self.exchange.is_forgotten:
             heard = self.exchange.life_heard
+            self.members.forget()
             self.event_log.record(
                 "resumed", step=self.wakes, notes=[f"neighbours have heard of life {heard}"]
             )
@@ -253,21 +358,22 @@ class AsyncAgent(AgentProcess):
     # The end
 
     def end(self, calm: bool) -> Stop | None:
-        """The end, if all agents are done or somebody has given up; the state is on disk then."""
-        done = self.method.done(self.state, self.agent)
-        out = self.wakes >= self.settings.rounds and not calm
-        if not (done or out or self.method.ended(self.state)):
+        """The end, if this agent is done, or all have given up or are done; the state is on disk then."""
+        method, limit = self.method, self.settings.rounds
+        done = method.done(self.state, self.agent)
+        used = self.wakes >= limit and not calm
+        if not (done or self.out) and (used or method.ended(self.state)):
+            self.out = True
+            self.view.phase = "out of rounds, waiting for the others"
+            self.say_again([])
+        if not (done or (self.out and method.all_ended(self.state))):
             return None
-        limit = self.settings.rounds
         if done:
             stop = Stop(AGREED, True)
-        elif out:
+        elif self.wakes >= limit:
             stop = Stop(f"out of rounds: {self.wakes} wakes of {limit} used")
         else:
             stop = Stop(f"out of rounds: another agent has used its {limit} wakes, this one {self.wakes}")
-        if not done:
-            state = self.method.give_up(self.state, self.agent)
-            self.tell(*self.method.answer(state, [], self.agent), "out", [])
         self.checkpoints.agree(self.snapshot(reason=stop.reason, converged=stop.converged))
         self.exchange.agreed = True
         for n in self.connections.neighbours:
@@ -284,14 +390,15 @@ class AsyncAgent(AgentProcess):
         """The answer and its measures, by the rounds of synchronous agents."""
         s = self.settings
         self.view.phase = "averaging"
-        for n in self.connections.neighbours:
-            self.connections.send_pending(n)
-        hosted = OneAgent([s.index], s.problem.host([s.index]), s.network, self.exchange)
+        self.send()
+        network = self.members.network(self.state, self.agent)
+        hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange)
         X, sent = self.state.X[None], self.numbers_sent
-        outcome = answers.find(hosted, s.network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
+        outcome = answers.find(hosted, network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
         self.checkpoints.write_outbox(self.outbox, hosted.traffic.rounds)
         return replace(
             outcome,
+            notes=[*outcome.notes, *self.members.remarks(self.state)],
             rounds=self.wakes,
             sent=outcome.sent + sent,
             bytes=8 * (outcome.sent + sent),
@@ -352,7 +459,8 @@ class AsyncAgent(AgentProcess):
 def method_of(settings: Settings) -> UntilQuiet:
     """The method, with agents that agree to stop; with tolerance 0 they never do."""
     assert isinstance(settings.algorithm, AsyncAlgorithmBase)
-    return UntilQuiet(settings.algorithm, settings.tolerance if settings.tolerance > 0 else -1.0)
+    tolerance = settings.tolerance if settings.tolerance > 0 else -1.0
+    return UntilQuiet(settings.algorithm, tolerance, settings.late)
 
 
 def first_point(settings: Settings) -> Array:

@@ -1,18 +1,24 @@
-"""The files of an asynchronous agent: its life, its state now and then, and the state it ends with."""
+"""The files of an asynchronous agent: life and members, its state now and then, the state it ends with."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from destiny.agents.checkpoints import PRIVATE, AgentCheckpoints
 from destiny.errors import CheckpointError
+from destiny.protocols import Array
+from destiny.run.members import Record
 from destiny.storage import checkpoint as checkpoints
 from destiny.storage import npz
 from destiny.storage.checkpoint import Saved, run_arrays
 
 LIFE_FILE, AGREED = "life.json", "agreed.npz"
+MEMBERS, REQUESTS, DEPARTED = "members.json", "requests.json", "departed.json"
 NO_ROUNDS = {"round": 0, "asked": 0, "agreed": 0, "cost": 1}  # facts of checkpoints that have none here
 
 
@@ -42,15 +48,34 @@ class AsyncCheckpoints(AgentCheckpoints):
         """A life larger than all before and than those heard of; on disk when this returns."""
         path = self.folder / LIFE_FILE
         life = max(_read_life(path), heard) + 1
-        aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps({"life": life}), encoding="utf-8")
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        aside.replace(path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        os.fsync(folder)  # the new name too
-        os.close(folder)
+        _write(path, {"life": life})
         return life
+
+    def write_record(self, record: Record) -> None:
+        """Write what the agent must not forget; on disk when this returns."""
+        bound = None if np.isinf(record.bound) else record.bound
+        known = {"standing": record.standing.tolist(), "bound": bound, "met": record.met}
+        _write(self.folder / MEMBERS, known)
+
+    def read_record(self, first: Array) -> Record:
+        """The record of an earlier process; without one, that of an agent that may have lost its files.
+
+        ``first`` is the standing of all agents at the start. A record that cannot be read is a lost one.
+        """
+        return read_record(self.folder, first)
+
+    def depart(self, why: str) -> None:
+        """Write down that this agent takes part no more."""
+        _write(self.folder / DEPARTED, {"why": why})
+
+    def departure(self) -> str | None:
+        """Why this agent takes part no more; None if it does."""
+        path = self.folder / DEPARTED
+        return str(json.loads(path.read_text(encoding="utf-8"))["why"]) if path.exists() else None
+
+    def requests(self) -> list[int]:
+        """Agents that the operator wants to leave for good."""
+        return read_requests(self.folder)
 
     def save(self, saved: Saved) -> None:
         """Write a checkpoint."""
@@ -65,6 +90,50 @@ class AsyncCheckpoints(AgentCheckpoints):
     def _write(self, path: Path, saved: Saved) -> None:
         arrays = {f"state/{k}": v for k, v in saved.state.items()} | run_arrays(saved)
         npz.write({path: (arrays, {**NO_ROUNDS, **saved.facts, **self.identity})}, PRIVATE)
+
+
+def read_record(folder: Path, first: Array) -> Record:
+    """The record in a folder (`AsyncCheckpoints.read_record`)."""
+    try:
+        known = json.loads((folder / MEMBERS).read_text(encoding="utf-8"))
+        standing, bound = np.array(known["standing"], dtype=np.float64), known["bound"]
+        if standing.shape == first.shape:
+            return Record(standing, np.inf if bound is None else float(bound), bool(known["met"]))
+    except FileNotFoundError:
+        return Record(first, met=False)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return Record(first, bound=np.inf, met=False)
+
+
+def read_requests(folder: Path) -> list[int]:
+    """The agents that an operator wants to leave for good."""
+    path = folder / REQUESTS
+    if not path.exists():
+        return []
+    try:
+        return [int(agent) for agent in json.loads(path.read_text(encoding="utf-8"))["leave"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read ({type(error).__name__}): remove it and ask again"
+        ) from error
+
+
+def write_requests(folder: Path, agents: list[int]) -> None:
+    """Ask the agent of a folder, running or not, to see to it that agents leave."""
+    _write(folder / REQUESTS, {"leave": agents})
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file that is on disk when this returns, whole or as it was."""
+    aside = path.with_suffix(".tmp")
+    aside.write_text(json.dumps(content), encoding="utf-8")
+    with aside.open("rb") as file:
+        os.fsync(file.fileno())
+    aside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)  # the new name too
+    os.close(folder)
 
 
 def _read_life(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,9 @@ class MessageCodec:
 class StandIn:
     """An agent without data (`destiny.protocols.LocalAgent`), for the shapes of states and messages."""
 
-    def __init__(self, agents: int, neighbours: int = 0) -> None:
+    def __init__(self, agents: int, neighbours: Sequence[int] = ()) -> None:
         self.index, self.agents, self.own_weight = 0, agents, 1.0
-        self.neighbours, self.weights = np.arange(1, neighbours + 1, dtype=np.intp), np.zeros(neighbours)
+        self.neighbours, self.weights = np.array(neighbours, dtype=np.intp), np.zeros(len(neighbours))
 
     def gradient(self, X: Array) -> Array:
         """Any matrix will do."""

@@ -164,9 +164,13 @@ class AsyncExchange(Exchange):
         return None
 
     def send_pending(self, peer: Neighbour) -> None:
-        """Write the rounds that a neighbour lacks, and the latest message if it has not got it."""
-        super().send_pending(peer)
-        connection = peer.connection
+        """Write the rounds that a neighbour lacks, and the latest message if it has not got it.
+
+        One that has not come yet gets nothing; one that has left hears so, and gets no rounds.
+        """
+        if peer.takes_part:
+            super().send_pending(peer)
+        connection = None if peer.standing == "late" else peer.connection
         if (
             self.latest is None
             or connection is None

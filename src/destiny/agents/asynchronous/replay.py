@@ -22,6 +22,7 @@ from destiny.engines.same_settings import difference
 from destiny.errors import DestinyError, SettingsError
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import AsyncAlgorithmBase
+from destiny.run.members import Record
 from destiny.run.quiescence import Letter, StoppingState
 from destiny.storage.checkpoint import Saved, flatten
 
@@ -40,6 +41,8 @@ class ReplayedAgent:
         By stamp, those that the log or the files refer to.
     done : int
         Events of the log that were made again.
+    welcome : StoppingState or None
+        Where an agent that has just come late begins.
     """
 
     settings: Settings
@@ -50,6 +53,7 @@ class ReplayedAgent:
     state: StoppingState
     states: dict[int, StoppingState | None] = field(default_factory=dict)
     done: int = 0
+    welcome: StoppingState | None = None
 
     @property
     def wakes(self) -> int:
@@ -104,11 +108,14 @@ def replay(files: Sequence[Path]) -> list[ReplayedAgent]:
 
 def _open(files: Sequence[Path]) -> list[ReplayedAgent]:
     everybody = sorted((read(path) for path in files), key=lambda s: s.index)
-    d = everybody[0].agents
-    if [s.index for s in everybody] != list(range(d)):
-        found = ", ".join(str(s.index) for s in everybody)
+    d, late = everybody[0].agents, everybody[0].late
+    there = [s.index for s in everybody]
+    if len(set(there)) < len(there) or not set(range(d)) - set(late) <= set(there):
+        found = ", ".join(map(str, there))
         raise SettingsError(f"a replay needs the files of all {d} agents, each once; found agents {found}")
-    degrees = {s.index: len(s.neighbours) for s in everybody}
+    degrees = {s.index: len(s.neighbours) for s in everybody} | {
+        n.index: n.degree_in_file or 0 for s in everybody for n in s.neighbours if n.index not in there
+    }
     for s in everybody:
         if not isinstance(s.algorithm, AsyncAlgorithmBase):
             raise SettingsError(f"{s.name} has no asynchronous method: its bits follow from the files alone")
@@ -116,12 +123,15 @@ def _open(files: Sequence[Path]) -> list[ReplayedAgent]:
             raise SettingsError(f"{s.name} and {everybody[0].name} are agents of different runs")
         if isinstance(s.network, Neighbourhood):
             s.network.learn(degrees)
-    return [_agent(s) for s in everybody]
+    return [one for s in everybody if (one := _agent(s)) is not None]
 
 
-def _agent(s: Settings) -> ReplayedAgent:
+def _agent(s: Settings) -> ReplayedAgent | None:
+    """One agent before its first event; None of a place that nobody has taken."""
     names = [n.name for n in s.neighbours]
     saved = AsyncCheckpoints(s.out / CHECKPOINTS, identity(s), s.index, names).saved
+    if saved is None and s.index in s.late:
+        return None
     if saved is None:
         raise SettingsError(f"{s.out} has no checkpoint: there is nothing to compare a replay with")
     agent = HostedAgent(s.index, s.problem.host([s.index]), s.network.at(0))
@@ -137,19 +147,27 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
     while one.done < len(one.events) and all(key in letters for key in one.events[one.done].heard):
         event = one.events[one.done]
         one.done += 1
+        standing = np.array(event.standing)
         if event.kind == "start":
-            before = one.states[event.stamp] if event.stamp else one.first
+            before = one.states[event.stamp] if event.stamp else one.welcome or one.first
             if before is None:
                 raise DestinyError(
                     f"the log of {one.settings.name} goes on from {event.stamp}, which it lacks"
                 )
-            one.state = method.restart(before, event.life)
+            one.welcome = None
+            one.state = method.recall(method.restart(before, event.life), Record(standing), one.agent)
+            continue
+        if event.kind == "members":
+            one.state = method.know(one.state, standing, one.agent)
             continue
         inbox = [letters[key] for key in event.heard]
         uses.subtract(event.heard)
         for key in event.heard:
             if not uses[key]:
                 del letters[key]
+        if event.kind == "join":
+            one.welcome = method.start(inbox[0].message.point, one.agent)
+            continue
         if event.kind == "wake":
             one.state, letter = method.wake(one.state, inbox, one.agent)
         else:
@@ -170,7 +188,8 @@ def _missing(agents: Sequence[ReplayedAgent], letters: dict[tuple[int, int], Let
     """The error to raise: a message that was used and that no log has."""
     one = next(one for one in agents if one.done < len(one.events))
     sender, stamp = next(key for key in one.events[one.done].heard if key not in letters)
+    name = next((n.name for n in one.settings.neighbours if n.index == sender), f"agent {sender}")
     return DestinyError(
-        f"{one.settings.name} has used message {stamp} of {agents[sender].settings.name}, which the log of "
-        "that agent does not have: lines are missing, and the run cannot be made again"
+        f"{one.settings.name} has used message {stamp} of {name}, which the log of that agent does not have: "
+        "lines are missing, and the run cannot be made again"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from destiny.errors import DestinyError
-from destiny.protocols import LIFE
+from destiny.protocols import LIFE, Array
 
 FILE = "replay.jsonl"
 
@@ -23,19 +23,23 @@ class Event:
     Attributes
     ----------
     kind : str
-        "start", "wake", "answer" or "out".
+        "start", "join", "members", "wake", "answer" or "out".
     stamp : int
         Of a start, that of the state that the agent went on from, 0 for the first; otherwise that of the
         message that came of it.
     life : int
         Of a start: the new life.
+    standing : tuple of float
+        Of a start and of members: what the agent knows of all agents besides what it has heard.
     heard : tuple of (int, int)
-        Agent and stamp of each message that was used for the first time.
+        Agent and stamp of each message that was used for the first time; of a join, that of the neighbour
+        where a late agent begins.
     """
 
     kind: str
     stamp: int
     life: int = 0
+    standing: tuple[float, ...] = ()
     heard: tuple[tuple[int, int], ...] = ()
 
 
@@ -52,9 +56,13 @@ class ReplayLog:
         if size and os.pread(self.number, 1, size - 1) != b"\n":
             os.write(self.number, b"\n")  # the last line was cut: nothing came of it
 
-    def start(self, life: int, stamp: int) -> None:
-        """The agent goes on from the state with this stamp."""
-        self._write(["start", stamp, life])
+    def start(self, life: int, stamp: int, standing: Array) -> None:
+        """The agent goes on from the state with this stamp, and knows this standing of all agents."""
+        self._write(["start", stamp, [life, standing.tolist()]])
+
+    def members(self, standing: Array) -> None:
+        """Somebody is asked to come or to leave, or does."""
+        self._write(["members", 0, standing.tolist()])
 
     def event(self, kind: str, stamp: float, letters: Sequence[Any]) -> None:
         """A message with this stamp is about to be sent, after these were heard."""
@@ -84,6 +92,9 @@ def read(path: Path) -> Iterator[Event]:
         except ValueError:
             continue
         if kind == "start":
-            yield Event(kind, stamp, life=rest)
+            life, standing = rest
+            yield Event(kind, stamp, life=life, standing=tuple(standing))
+        elif kind == "members":
+            yield Event(kind, stamp, standing=tuple(rest))
         else:
             yield Event(kind, stamp, life=stamp // LIFE, heard=tuple((j, s) for j, s in rest))

@@ -147,7 +147,7 @@ class Connections(EventLoop):
         self.store = store
         for n in self.neighbours:
             n.waiting_since = time.monotonic()
-        names = ", ".join(n.name for n in self.neighbours)
+        names = ", ".join(n.name for n in self.neighbours if n.takes_part)
         self.event_log.report("waiting", names, f"waiting for {names}")
         self.connector = Connector(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
@@ -350,5 +350,5 @@ class Connections(EventLoop):
             n.degree_in_hello = None
             self.store.on_disconnected(n)
             n.trouble, n.disagrees = why or "ended the connection", disagreement
-            if not (n.done or self.is_closing):
+            if n.takes_part and not (n.done or self.is_closing):
                 self.event_log.report_neighbour("lost", n.name, f"{n.name} {n.trouble}")

@@ -85,7 +85,7 @@ class Connector:
         deadline = self.connections.deadline
         longest = min(MAX_DELAY, deadline / MIN_DIALS) if deadline else MAX_DELAY
         delays = retry_delays(longest)
-        while not (self.connections.has_finished and n.done):
+        while not (self.connections.has_finished and (n.done or not n.takes_part)):
             if n.connection is None:
                 before = n.next_in, n.heard
                 await self.dial_once(n)
@@ -124,7 +124,7 @@ class Connector:
             return  # it left because of a known disagreement, which stays the reason
         n.trouble = f"cannot be reached at {n.host}:{n.port} ({describe_error(error)})"
         n.disagrees = disagrees
-        if n.disagrees or time.monotonic() - n.waiting_since > REPORT_AFTER:
+        if n.disagrees or (n.takes_part and time.monotonic() - n.waiting_since > REPORT_AFTER):
             self.connections.report_trouble(n, n.trouble, n.disagrees)
 
     # Listening

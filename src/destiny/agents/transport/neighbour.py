@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from destiny.agents.transport.tls import Pin
 
@@ -49,6 +49,8 @@ class Neighbour:
         How many these are.
     degree_in_hello : int or None
         The same from its HELLO, while it is connected.
+    standing : "late", "member" or "left"
+        Whether it takes part: not yet, now, or never again. Nobody waits for one that does not.
     done : bool
         It has its answer and needs nothing more.
     heard : int
@@ -86,6 +88,7 @@ class Neighbour:
     around: frozenset[int] | None = None
     degree_in_file: int | None = None
     degree_in_hello: int | None = None
+    standing: Literal["late", "member", "left"] = "member"
     done: bool = False
     heard: int = 0
     silent: float = 0.0
@@ -98,6 +101,10 @@ class Neighbour:
     connection_count: int = 0
     inbox: deque[Message] = field(default_factory=deque)
     free_buffers: list[bytearray] = field(default_factory=list)
+
+    @property
+    def takes_part(self) -> bool:
+        return self.standing == "member"
 
     def allocate(self, size: int) -> None:
         """Allocate the buffers, of ``size`` bytes each."""
