@@ -139,7 +139,7 @@ def write_agent_files(
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
     come = _late(late, where, kind, built)
     if come:
-        given = file.read_any_algorithm(tables["algorithm"], "[[algorithm]]")
+        given = algorithm_tables.read_any_algorithm(tables["algorithm"], "[[algorithm]]")
         fitted = given.on(slowest_mixing(built, come))
         shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
@@ -274,7 +274,7 @@ def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, ne
                 f"--late must name agents of --hosts; found {name!r}{did_you_mean(name, places)}"
             )
     late = sorted({places[name] for name in names})
-    if late and not file.is_asynchronous(kind):
+    if late and not algorithm_tables.is_asynchronous(kind):
         raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
     if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
         raise SettingsError(f"those who do not come late must be linked with each other; found {late}")
