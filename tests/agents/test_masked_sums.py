@@ -282,14 +282,14 @@ def test_files_for_a_network_say_whether_sums_are_private(tmp_path):
 def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_path):
     log = SentLog(tmp_path, "one")
     log.add_round(0, np.ones(3))
-    assert log.add_plan(0, 2, np.array([4, 8]))
+    assert log.add_plan(0, 2, (4, 8))
     log.close()
     path = tmp_path / "sent.log"
     path.write_bytes(path.read_bytes() + b"sent 1 00")
     again = SentLog(tmp_path, "one")
     assert again.before == 1
-    assert again.add_plan(0, 2, np.array([4, 8]))
-    assert not again.add_plan(0, 2, np.array([8, 8]))
+    assert again.add_plan(0, 2, (4, 8))
+    assert not again.add_plan(0, 2, (8, 8))
     again.add_round(0, np.ones(3))
     with pytest.raises(CheckpointError, match="numbers of round 0 are not those"):
         again.add_round(0, np.zeros(3))

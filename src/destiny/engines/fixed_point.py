@@ -68,7 +68,9 @@ class Layout:
         return exponents
 
     def unit(self, exponents: Integers) -> Array:
-        """2^(62 - E) of every column, ``(width,)``."""
+        """2^(62 - E) of every column, ``(width,)``; ``(1,)`` if all columns have the same."""
+        if self.groups == 1:
+            return np.ldexp(1.0, BITS - exponents)
         key = exponents.tobytes()
         if (found := self.units.get(key)) is None:
             if len(self.units) >= UNITS:
@@ -103,17 +105,15 @@ def decide(before: Integers, largest: Integers, fresh: bool) -> Integers:
 
 def encode(numbers: Array, weights: Array, unit: Array) -> Integers:
     """The contributions of agents ``(agents, width)`` to a receiver that weighs them so."""
-    scaled = numbers * weights[:, None]
-    scaled *= unit
+    words = np.empty(numbers.shape, dtype=np.int64)
     with np.errstate(invalid="ignore"):  # NaN becomes some integer; the receiver sets NaN in its place
-        return np.rint(scaled, out=scaled).astype(np.int64)
+        np.rint(numbers * (weights[:, None] * unit), out=words, casting="unsafe")
+    return words
 
 
 def encode_to(words: Integers, numbers: Array, weight: float, unit: Array) -> None:
     """The contributions of one agent, ``(width,)``, into given memory; the bits of `encode`."""
-    scaled = numbers * weight
-    scaled *= unit
-    np.copyto(words, np.rint(scaled, out=scaled), casting="unsafe")
+    np.rint(numbers * (weight * unit), out=words, casting="unsafe")
 
 
 def decode(sums: Integers, unit: Array) -> Array:

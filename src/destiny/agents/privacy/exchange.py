@@ -11,6 +11,9 @@ Totals over all agents (`destiny.engines.totals`) have masks of their own: their
 
 from __future__ import annotations
 
+import math
+import operator
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,12 +41,25 @@ from destiny.agents.transport.messages import (
 )
 from destiny.agents.transport.neighbour import Message, Neighbour
 from destiny.engines import fixed_point
-from destiny.engines.fixed_point import CLEAR, GRAIN, HEAD, LEAST, MOST, Exponents, Integers, Layout, Slot
+from destiny.engines.fixed_point import (
+    CLEAR,
+    GRAIN,
+    HEAD,
+    LEAST,
+    MOST,
+    NOT_FINITE,
+    Exponents,
+    Integers,
+    Layout,
+    Slot,
+)
 from destiny.errors import DestinyError
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array, TopologyBase
 
 AHEAD = 2  # rounds that a neighbour may have begun which this agent has not finished
+Chosen = tuple[int, ...]
+"""Exponents of the groups of a message. They are few, and NumPy is slow with few numbers."""
 
 
 @dataclass
@@ -59,7 +75,7 @@ class Arrival:
     content: memoryview
     message: Message | None = None
     attempt: int = 0
-    exponents: Integers | None = None
+    exponents: Chosen | None = None
     rider: float = 0.0
     numbers: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
 
@@ -74,9 +90,9 @@ class Channel:
         By round, what it has sent on this connection and is not used up.
     asked : bool
         Whether it was told this round's exponents on this connection.
-    exponents : dict from Slot to (int, Integers)
+    exponents : dict from Slot to (int, Chosen)
         The exponents it has chosen as a receiver, and the round of that.
-    answers : dict from int to (int, Integers)
+    answers : dict from int to (int, Chosen)
         By round, the last attempt and the exponents in which this process has sent DATA to it.
     waiting : bool
         Whether it was told exponents on this connection, and nothing more goes out before it has chosen.
@@ -86,8 +102,8 @@ class Channel:
 
     arrivals: dict[int, Arrival] = field(default_factory=dict)
     asked: bool = False
-    exponents: dict[Slot, tuple[int, Integers]] = field(default_factory=dict)
-    answers: dict[int, tuple[int, Integers]] = field(default_factory=dict)
+    exponents: dict[Slot, tuple[int, Chosen]] = field(default_factory=dict)
+    answers: dict[int, tuple[int, Chosen]] = field(default_factory=dict)
     waiting: bool = False
     planned: set[int] = field(default_factory=set)
     masks: Masks | None = None
@@ -121,9 +137,9 @@ class PrivateExchange(Exchange):
         self.channels = {n.index: Channel() for n in connections.neighbours}
         self.weights: Mapping[int, float] = {}
         self.fresh: set[int] = set()  # rounds in which exponents are renewed
-        self.sizes: dict[int, Integers] = {}  # exponents of this agent's numbers, by round
+        self.sizes: dict[int, Chosen] = {}  # exponents of this agent's numbers, by round
         self.known: Exponents | None = None
-        self.plan: tuple[int, Integers] | None = None  # attempt and exponents of this round, once chosen
+        self.plan: tuple[int, Chosen] | None = None  # attempt and exponents of this round, once chosen
 
     @property
     def masked(self) -> PrivateExchange:
@@ -206,7 +222,8 @@ class PrivateExchange(Exchange):
         """Send this agent's numbers of a round and wait until those of all neighbours are here."""
         message = self.outbox.add(round, self.connections.mark, list(own))
         self.outbox.slots[round] = slot
-        if not is_finite(message):
+        finite = is_finite(message) if slot == CLEAR else self._is_finite(round)
+        if not finite:
             self.abandon_run(f"diverged: its numbers were not finite any more in round {round}")
         self.log.add_round(round, message)
         self.round = round
@@ -233,7 +250,7 @@ class PrivateExchange(Exchange):
 
     def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
         """Add the masks of this agent's links to its part of a total, in place."""
-        self.link_masks.add_to(words, round, 0, exponents)
+        self.link_masks.add_to(words, round, 0, exponents.tolist())
 
     def _pop(self, peer: Neighbour) -> Arrival:
         """What has come from a neighbour for this round; its memory is free for the next message."""
@@ -247,16 +264,16 @@ class PrivateExchange(Exchange):
         """Add up what has come, and let go of it."""
         assert self.plan is not None
         assert self.known is not None
-        total = np.zeros(columns.width, dtype=np.uint64)
-        flood = 0.0 if rider is None else rider
-        for n in self.senders:
-            arrival = self._pop(n)
+        arrivals = [self._pop(n) for n in self.senders]
+        total = arrivals[0].numbers + arrivals[1].numbers  # who has one neighbour only is refused
+        for arrival in arrivals[2:]:
             total += arrival.numbers
-            flood = flood if rider is None else max(flood, arrival.rider)
-        self.known.table[0] = self.plan[1]
+        flood = 0.0 if rider is None else max(rider, *(arrival.rider for arrival in arrivals))
+        chosen = np.array(self.plan[1])
+        self.known.table[0] = chosen
         self.known = None
         self.connections.rounds += 1
-        return fixed_point.decode(total.view(np.int64), columns.unit(self.plan[1])), flood
+        return fixed_point.decode(total.view(np.int64), columns.unit(chosen)), flood
 
     def all_arrived(self) -> bool:
         """Whether all numbers of this round are here; chooses exponents once everybody was heard."""
@@ -279,10 +296,10 @@ class PrivateExchange(Exchange):
                 self._ask(n, arrival, chosen)
         return all(right)
 
-    def _choose(self, arrivals: list[Arrival]) -> tuple[int, Integers] | None:
+    def _choose(self, arrivals: list[Arrival]) -> tuple[int, Chosen] | None:
         """The exponents of this round; None if a neighbour was refused because of what it has sent."""
         assert self.known is not None
-        before = self.known.table[0]
+        before = _chosen(self.known.table[0])
         answered = [a for a in arrivals if a.kind is Kind.DATA and a.attempt == 1]
         if answered:  # this agent had chosen before it was started again
             chosen = answered[0].exponents
@@ -299,10 +316,10 @@ class PrivateExchange(Exchange):
                 if a.kind is Kind.DATA:
                     self._refuse(n, f"sent numbers for round {self.round}, where exponents are chosen anew")
             return None
-        largest = np.maximum.reduce(reports) if reports else np.full_like(before, LEAST)
-        return 1, fixed_point.decide(before, largest, self.known.fresh)
+        largest = np.max([(LEAST,) * len(before), *reports], axis=0)
+        return 1, _chosen(fixed_point.decide(self.known.table[0], largest, self.known.fresh))
 
-    def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Integers) -> None:
+    def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Chosen) -> None:
         """Tell a neighbour the exponents; what it has sent so far is of no use."""
         if arrival.message is not None:
             peer.release(arrival.message)
@@ -325,31 +342,31 @@ class PrivateExchange(Exchange):
 
     def _take_apart(self, arrival: Arrival) -> None:
         """Read a message of this round; raises Refusal if it cannot be right."""
-        words = np.frombuffer(arrival.content, dtype="<i8")
-        if len(words) != self._size(self.round, arrival.kind) // 8:
+        size = self._size(self.round, arrival.kind)
+        if len(arrival.content) != size:
             raise Refusal(
                 f"sent {len(arrival.content)} bytes of {arrival.kind.name} for round {self.round}, expected "
-                f"{self._size(self.round, arrival.kind)}"
+                f"{size}"
             )
         if self._is_clear(self.round):
             if not is_finite(np.frombuffer(arrival.content)):
                 raise Refusal(f"sent numbers that are not finite in round {self.round}")
-            arrival.exponents = np.empty(0, dtype=np.int64)
+            arrival.exponents = ()
+            return
+        if arrival.kind is Kind.EXPONENTS:
+            arrival.exponents = _unpack(arrival.content, LEAST, MOST)
             return
         columns = fixed_point.layout(self.outbox.slots[self.round][1])
-        if arrival.kind is Kind.EXPONENTS:
-            arrival.exponents = _checked(words, LEAST, MOST)
-            return
-        if words[0] not in (0, 1):
-            raise Refusal(f"sent attempt {words[0]} of round {self.round}, expected 0 or 1")
-        arrival.attempt = int(words[0])
-        exponents = _checked(words[1 : 1 + columns.groups], LEAST, MOST + HEAD)
-        rest = words[1 + columns.groups :]
-        if len(rest) > columns.width:
-            arrival.rider = float(rest[:1].view("<f8")[0])
-            if not np.isfinite(arrival.rider):
+        (arrival.attempt,) = struct.unpack_from("<q", arrival.content)
+        if arrival.attempt not in (0, 1):
+            raise Refusal(f"sent attempt {arrival.attempt} of round {self.round}, expected 0 or 1")
+        end = 8 * (1 + columns.groups)
+        exponents = _unpack(arrival.content[8:end], LEAST, MOST + HEAD)
+        if (start := size - 8 * columns.width) > end:
+            (arrival.rider,) = struct.unpack_from("<d", arrival.content, end)
+            if not math.isfinite(arrival.rider):
                 raise Refusal(f"sent numbers that are not finite in round {self.round}")
-        arrival.numbers = rest[-columns.width :].view("<u8")
+        arrival.numbers = np.frombuffer(arrival.content, dtype="<u8", offset=start)
         arrival.exponents = exponents
 
     def _size(self, round: int, kind: Kind) -> int:
@@ -413,7 +430,7 @@ class PrivateExchange(Exchange):
             self.channels[peer.index].arrivals[header.round] = Arrival(Kind.EXPONENTS, content)
             self.connections.wake()
         else:
-            self.on_plan(peer, header.round, np.frombuffer(content, dtype="<i8"))
+            self.on_plan(peer, header.round, content)
 
     def on_disconnected(self, peer: Neighbour) -> None:
         """What has come and was not used will be sent again."""
@@ -457,7 +474,7 @@ class PrivateExchange(Exchange):
             self._send_data(peer, k, *answer)
             connection.next_out = k + 1
 
-    def _first_answer(self, channel: Channel, round: int) -> tuple[int, Integers] | None:
+    def _first_answer(self, channel: Channel, round: int) -> tuple[int, Chosen] | None:
         """Attempt and exponents for a round's numbers, if the receiver need not be asked.
 
         What an earlier process has sent is sent in exponents that the receiver chooses now: so there are
@@ -466,36 +483,42 @@ class PrivateExchange(Exchange):
         known = channel.exponents.get(self.outbox.slots[round])
         if known is None or round in self.fresh or round < self.log.before:
             return None
-        fits = (self._own_exponents(round) <= known[1]).all()
-        return (0, known[1]) if fits else None
+        return (0, known[1]) if self._fit(round, known[1]) else None
 
     def _numbers(self, round: int) -> Array:
         return np.frombuffer(self.outbox.messages[round], offset=HEADER.size)
 
-    def _own_exponents(self, round: int) -> Integers:
+    def _own_exponents(self, round: int) -> Chosen:
         if round not in self.sizes:
             columns = fixed_point.layout(self.outbox.slots[round][1])
-            self.sizes[round] = columns.exponents(self._numbers(round)[None, : columns.width])[0]
+            self.sizes[round] = _chosen(columns.exponents(self._numbers(round)[None, : columns.width])[0])
         return self.sizes[round]
 
-    def _send_data(self, peer: Neighbour, round: int, attempt: int, exponents: Integers) -> None:
+    def _fit(self, round: int, exponents: Chosen) -> bool:
+        """Whether this agent's numbers of a round can be told in these exponents."""
+        return all(map(operator.le, self._own_exponents(round), exponents))
+
+    def _is_finite(self, round: int) -> bool:
+        """Whether this agent's numbers of a round are finite, which their exponents tell; and its rider."""
+        width = fixed_point.layout(self.outbox.slots[round][1]).width
+        return NOT_FINITE not in self._own_exponents(round) and is_finite(self._numbers(round)[width:])
+
+    def _send_data(self, peer: Neighbour, round: int, attempt: int, exponents: Chosen) -> None:
         """Numbers in a receiver's exponents and under its masks, with the rider in clear."""
         channel, columns = self.channels[peer.index], fixed_point.layout(self.outbox.slots[round][1])
         assert channel.masks is not None
         assert peer.connection is not None
         channel.answers[round] = attempt, exponents
-        numbers, size = self._numbers(round), self._size(round, Kind.DATA)
-        mark = Header.unpack(self.outbox.messages[round][: HEADER.size]).mark
-        message = bytearray(HEADER.size + size)  # made in place: it is large
-        message[: HEADER.size] = Header(Kind.DATA, round, mark, size).pack()
-        words = np.frombuffer(message, dtype="<i8", offset=HEADER.size)
-        words[0], words[1 : 1 + columns.groups] = attempt, exponents
-        words[1 + columns.groups : -columns.width] = numbers[columns.width :].view("<i8")
-        masked = words[-columns.width :]
-        weight, unit = self.weights[peer.index], columns.unit(exponents)
-        fixed_point.encode_to(masked, numbers[: columns.width], weight, unit)
+        kept, size = self.outbox.messages[round], self._size(round, Kind.DATA)
+        header = Header(Kind.DATA, round, Header.unpack(kept[: HEADER.size]).mark, size)
+        message = np.empty((HEADER.size + size) // 8, dtype="<i8")  # made in place: it is large
+        masked = message[-columns.width :]
+        start = header.pack() + _words(attempt, *exponents) + kept[HEADER.size + 8 * columns.width :]
+        message[: -columns.width] = np.frombuffer(start, dtype="<i8")
+        weight, unit = self.weights[peer.index], columns.unit(np.array(exponents))
+        fixed_point.encode_to(masked, self._numbers(round)[: columns.width], weight, unit)
         channel.masks.add_to(masked.view("<u8"), round, attempt, exponents)
-        peer.connection.write(message)
+        peer.connection.write(message.data.cast("B"))
 
     def _check_plan(self, peer: Neighbour, header: Header) -> None:
         """Raise Refusal unless a neighbour may choose exponents for this round."""
@@ -508,12 +531,12 @@ class PrivateExchange(Exchange):
         if header.length != (due := self._size(round, Kind.PLAN)):
             raise Refusal(f"announced {header.length} bytes of PLAN for round {round}, expected {due}")
 
-    def on_plan(self, peer: Neighbour, round: int, words: Integers) -> None:
+    def on_plan(self, peer: Neighbour, round: int, content: memoryview) -> None:
         """A receiver has chosen exponents: the answer, unless the numbers do not fit or it chose before."""
         channel, connection = self.channels[peer.index], peer.connection
         assert connection is not None
-        chosen = _checked(words, LEAST, MOST + HEAD)
-        if (self._own_exponents(round) > chosen).any():
+        chosen = _unpack(content, LEAST, MOST + HEAD)
+        if not self._fit(round, chosen):
             raise Refusal(f"chose exponents for round {round} that are too small for the numbers of it")
         if not self.log.add_plan(round, peer.index, chosen):
             raise Refusal(f"chose other exponents for round {round} than before")
@@ -528,24 +551,31 @@ class PrivateExchange(Exchange):
             self.connections.send_pending(peer)
 
 
-def _is_data(arrival: Arrival, attempt: int, exponents: Integers) -> bool:
+def _is_data(arrival: Arrival, attempt: int, exponents: Chosen) -> bool:
     """Whether these are numbers of this attempt in these exponents."""
-    right = arrival.message is not None and arrival.attempt == attempt
-    return right and np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
+    return arrival.message is not None and arrival.attempt == attempt and arrival.exponents == exponents
 
 
-def _contradicts(arrival: Arrival, exponents: Integers) -> bool:
+def _contradicts(arrival: Arrival, exponents: Chosen) -> bool:
     """Whether a neighbour has answered other exponents, which an agent never chooses for the same round."""
-    return arrival.attempt == 1 and not np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
+    return arrival.attempt == 1 and arrival.exponents != exponents
 
 
-def _checked(words: Integers, least: int, most: int) -> Integers:
+def _chosen(exponents: Integers) -> Chosen:
+    return tuple(exponents.tolist())
+
+
+def _unpack(content: memoryview, least: int, most: int) -> Chosen:
     """Exponents of a neighbour's; raises Refusal if nobody has such."""
-    if ((words < least) | (words > most) | (words % GRAIN != 0)).any():
+    exponents = struct.unpack(f"<{len(content) // 8}q", content)
+    if not all(least <= e <= most and e % GRAIN == 0 for e in exponents):
         raise Refusal("sent exponents that no numbers have")
-    return words.astype(np.int64)
+    return exponents
 
 
-def _pack(kind: Kind, round: int, exponents: Integers) -> bytes:
-    content = exponents.astype("<i8").tobytes()
-    return Header(kind, round, 0, len(content)).pack() + content
+def _pack(kind: Kind, round: int, exponents: Chosen) -> bytes:
+    return Header(kind, round, 0, 8 * len(exponents)).pack() + _words(*exponents)
+
+
+def _words(*integers: int) -> bytes:
+    return struct.pack(f"<{len(integers)}q", *integers)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from destiny.engines.fixed_point import Integers
 from destiny.errors import CheckpointError
 from destiny.protocols import Array
 
@@ -113,9 +112,8 @@ class SentLog:
                 "libraries, or let all agents start a new run"
             )
 
-    def add_plan(self, round: int, receiver: int, exponents: Integers) -> bool:
+    def add_plan(self, round: int, receiver: int, plan: tuple[int, ...]) -> bool:
         """Whether these are the first exponents that a receiver has chosen for a round, or the same again."""
-        plan = tuple(exponents.tolist())
         if (round, receiver) in self.plans:
             return self.plans[round, receiver] == plan
         self.plans[round, receiver] = plan
