@@ -51,7 +51,7 @@ class Layout:
     width: int
     starts: NDArray[np.intp]
     group: NDArray[np.intp]
-    units: dict[bytes, Array] = field(default_factory=dict, repr=False)
+    units: dict[tuple[int, ...], Array] = field(default_factory=dict, repr=False)
     """Lately used results of `unit`."""
 
     @property
@@ -60,22 +60,23 @@ class Layout:
 
     def exponents(self, numbers: Array) -> Integers:
         """The least multiples of `GRAIN` with |a| < 2^E, of numbers ``(agents, width)``, by group."""
-        sizes = np.maximum.reduceat(np.abs(numbers), self.starts, axis=1)
+        most = np.maximum.reduceat(numbers, self.starts, axis=1)
+        least = np.minimum.reduceat(numbers, self.starts, axis=1)
+        sizes = np.maximum(most, -least)
         exponents = np.frexp(sizes)[1].astype(np.int64)
-        exponents = np.clip(-(-exponents // GRAIN) * GRAIN, LEAST, MOST)
+        exponents = np.minimum(np.maximum(-(-exponents // GRAIN) * GRAIN, LEAST), MOST)
         exponents[sizes == 0] = LEAST
         exponents[~np.isfinite(sizes)] = NOT_FINITE
         return exponents
 
-    def unit(self, exponents: Integers) -> Array:
-        """2^(62 - E) of every column, ``(width,)``; ``(1,)`` if all columns have the same."""
-        if self.groups == 1:
-            return np.ldexp(1.0, BITS - exponents)
-        key = exponents.tobytes()
+    def unit(self, exponents: Integers | tuple[int, ...]) -> Array:
+        """2^(62 - E) of every column, ``(width,)``; ``(1,)`` if there is one group."""
+        key = tuple(exponents)
         if (found := self.units.get(key)) is None:
             if len(self.units) >= UNITS:
                 self.units.clear()
-            self.units[key] = found = np.ldexp(1.0, BITS - exponents)[self.group]
+            found = np.ldexp(1.0, BITS - np.array(key))
+            self.units[key] = found = found if self.groups == 1 else found[self.group]
         return found
 
 

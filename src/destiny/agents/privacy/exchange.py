@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.agents.exchange import Exchange
@@ -60,6 +59,7 @@ from destiny.protocols import Array, TopologyBase
 AHEAD = 2  # rounds that a neighbour may have begun which this agent has not finished
 Chosen = tuple[int, ...]
 """Exponents of the groups of a message. They are few, and NumPy is slow with few numbers."""
+NO_WORDS: Words = np.empty(0, dtype=np.uint64)
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Arrival:
     attempt: int = 0
     exponents: Chosen | None = None
     rider: float = 0.0
-    numbers: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    numbers: Words = field(default_factory=lambda: NO_WORDS)
 
 
 @dataclass
@@ -269,11 +269,10 @@ class PrivateExchange(Exchange):
         for arrival in arrivals[2:]:
             total += arrival.numbers
         flood = 0.0 if rider is None else max(rider, *(arrival.rider for arrival in arrivals))
-        chosen = np.array(self.plan[1])
-        self.known.table[0] = chosen
+        self.known.table[0] = self.plan[1]
         self.known = None
         self.connections.rounds += 1
-        return fixed_point.decode(total.view(np.int64), columns.unit(chosen)), flood
+        return fixed_point.decode(total.view(np.int64), columns.unit(self.plan[1])), flood
 
     def all_arrived(self) -> bool:
         """Whether all numbers of this round are here; chooses exponents once everybody was heard."""
@@ -511,14 +510,14 @@ class PrivateExchange(Exchange):
         channel.answers[round] = attempt, exponents
         kept, size = self.outbox.messages[round], self._size(round, Kind.DATA)
         header = Header(Kind.DATA, round, Header.unpack(kept[: HEADER.size]).mark, size)
-        message = np.empty((HEADER.size + size) // 8, dtype="<i8")  # made in place: it is large
-        masked = message[-columns.width :]
         start = header.pack() + _words(attempt, *exponents) + kept[HEADER.size + 8 * columns.width :]
-        message[: -columns.width] = np.frombuffer(start, dtype="<i8")
-        weight, unit = self.weights[peer.index], columns.unit(np.array(exponents))
+        words = np.empty((HEADER.size + size) // 8, dtype="<i8")  # made in place: it is large
+        message, masked = words.data.cast("B"), words[-columns.width :]
+        message[: len(start)] = start
+        weight, unit = self.weights[peer.index], columns.unit(exponents)
         fixed_point.encode_to(masked, self._numbers(round)[: columns.width], weight, unit)
         channel.masks.add_to(masked.view("<u8"), round, attempt, exponents)
-        peer.connection.write(message.data.cast("B"))
+        peer.connection.write(message)
 
     def _check_plan(self, peer: Neighbour, header: Header) -> None:
         """Raise Refusal unless a neighbour may choose exponents for this round."""

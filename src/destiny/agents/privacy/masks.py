@@ -124,8 +124,9 @@ class Masks:
     def add_to(self, words: Words, round: int, attempt: int, exponents: Sequence[int] | Integers) -> None:
         """Add the masks of all pairs to words, in place."""
         size = words.nbytes
-        zeros, stream = _zeros(size), self.streams.setdefault(size, bytearray(size + 15))
-        mask = np.frombuffer(stream, dtype="<u8", count=words.size)
+        if (stream := self.streams.get(size)) is None:
+            self.streams[size] = stream = bytearray(size + 15)
+        mask, zeros = np.frombuffer(stream, dtype="<u8", count=words.size), _zeros(size)
         first = FIRST.pack(round, attempt, 0)
         for add, cipher in self._ciphers(struct.pack(f"<{len(exponents)}q", *exponents)):
             cipher.reset_nonce(first)
