@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import struct
 import threading
 import tomllib
 
@@ -300,3 +303,31 @@ def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_pat
     path.write_bytes(path.read_bytes() + b"nonsense\n")
     with pytest.raises(CheckpointError, match="is damaged"):
         SentLog(tmp_path, "two")
+
+
+def test_the_tags_of_a_log_are_those_of_the_standards_under_its_own_key(tmp_path):
+    """Poly1305 of RFC 8439 written out; nobody without the key can find other numbers of the same tag."""
+    numbers, tags = np.random.default_rng(0).standard_normal(11), []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        log = SentLog(folder, "run")
+        for round in (0, 1):
+            log.add_round(round, numbers)
+        log.close()
+        first, *lines = (folder / "sent.log").read_text().splitlines()
+        tags += [line.split()[2] for line in lines]
+        key = hmac.new(bytes.fromhex(first.split()[-1]), struct.pack("<Q", 1), hashlib.sha256).digest()
+        assert tags[-1] == poly1305(key, numbers.tobytes()).hex()
+    assert len(set(tags)) == 4
+    path = tmp_path / "a" / "sent.log"
+    path.write_bytes(path.read_bytes().replace(b'run "run" ', b'run "run" 0'))
+    with pytest.raises(CheckpointError, match="is damaged"):
+        SentLog(tmp_path / "a", "run")
+
+
+def poly1305(key, message):
+    r, s = (int.from_bytes(key[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF, key[16:])
+    total = 0
+    for k in range(0, len(message), 16):
+        total = (total + int.from_bytes(message[k : k + 16] + b"\1", "little")) * r % (2**130 - 5)
+    return ((total + int.from_bytes(s, "little")) % 2**128).to_bytes(16, "little")
