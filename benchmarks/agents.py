@@ -156,7 +156,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
 def launch(
     folder: Path, numbers: int, bursts: int = BURSTS, calls: int = CALLS, profile: str = ""
 ) -> dict[str, list[float]]:
-    """All agents of a folder, by kind of burst: the best, as its slowest agent saw it, all CPU time, memory."""
+    """All agents of a folder, by kind of burst: the best as its slowest agent saw it, all CPU, most memory."""
     jobs = [
         subprocess.Popen(
             [
@@ -318,12 +318,12 @@ def memory(folder: Path, host: str) -> None:
     for k, (name, network) in enumerate(names.items()):
         files(folder / name, network, host, 7600 + 20 * k, private=True)
         taken[name] = launch(folder / name / "set", NUMBERS, bursts=1, calls=4)["round"][2]
-        each = int(network.degrees[0])
-        print(
-            f"     an agent of {network.agents} with {each} links has {taken[name] / 2**20:5.1f} MB for its rounds"
-        )
-    report("memory with twice the agents, as many links", taken["ring-12"] / taken["ring-6"], 1.1, "before")
-    report("memory with 5 links, 5 / 2 as many", taken["complete-6"] / taken["ring-6"], 2.5, "before")
+        size = f"{taken[name] / 2**20:5.1f} MB for its rounds"
+        print(f"     one of {network.agents} agents, with {network.degrees[0]} links: {size}")
+    report(
+        "memory with twice the agents, as many links", taken["ring-12"] / taken["ring-6"], 1.1, "that of 6"
+    )
+    report("memory with 5 links", taken["complete-6"] / taken["ring-6"], 2.5, "that with 2")
 
 
 def resident() -> int:

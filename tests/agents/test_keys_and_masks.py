@@ -294,7 +294,7 @@ def test_masks_are_used_once(other):
 
 
 def test_a_mask_is_the_key_stream_of_the_standards():
-    """AES-256-CTR, block by block: no two rounds, attempts or exponents have a key and a counter in common."""
+    """AES-256-CTR, block by block: other rounds, attempts or exponents have another key or other counters."""
     secret, zero = bytes(range(32)), np.zeros(5, dtype=np.int64)
     masks = Masks(1, {2: secret})
     for round, attempt, exponents in [(3, 0, (4, -12)), (3, 1, (4, -12)), (2**40, 0, (8,))]:
