@@ -156,7 +156,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
 def launch(
     folder: Path, numbers: int, bursts: int = BURSTS, calls: int = CALLS, profile: str = ""
 ) -> dict[str, list[float]]:
-    """All agents of a folder, by kind of burst: the best as its slowest agent saw it, all CPU, most memory."""
+    """By kind of burst, of all agents: the best as its slowest agent saw it, all CPU time, most memory."""
     jobs = [
         subprocess.Popen(
             [
