@@ -7,6 +7,7 @@ import cProfile
 import json
 import pstats
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.privacy.masks import Masks
+from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
 
@@ -124,6 +126,7 @@ class Worker:
 def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> None:
     """One process: bursts of either kind, all agents together."""
     with threadpool_limits(1):
+        before = resident()
         me = Worker(Path(path), numbers)
         watched = cProfile.Profile() if profile else None
         for burst in range(bursts + 1):
@@ -141,7 +144,8 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
                     if watched is not None:
                         watched.disable()
                 seconds, cpu = time.perf_counter() - start, time.process_time() - used
-                print(json.dumps([kind, burst, seconds / calls, cpu / calls]), flush=True)
+                told = [kind, burst, seconds / calls, cpu / calls, resident() - before]
+                print(json.dumps(told), flush=True)
         print("ready", flush=True)
         sys.stdin.readline()
         if watched is not None:
@@ -152,7 +156,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
 def launch(
     folder: Path, numbers: int, bursts: int = BURSTS, calls: int = CALLS, profile: str = ""
 ) -> dict[str, list[float]]:
-    """All agents of a folder: the best burst of each kind, as its slowest agent saw it, and all CPU time."""
+    """By kind of burst, of all agents: the best as its slowest agent saw it, all CPU time, most memory."""
     jobs = [
         subprocess.Popen(
             [
@@ -179,7 +183,7 @@ def launch(
             slowest, cpu = max(t[2] for t in times), sum(t[3] for t in times)
             if burst:  # the first one warms up
                 before = best.get(kind, [float("inf")] * 2)
-                best[kind] = [min(before[0], slowest), min(before[1], cpu)]
+                best[kind] = [min(before[0], slowest), min(before[1], cpu), max(t[4] for t in times)]
     together(jobs)
     for job in jobs:
         job.wait(60)
@@ -258,7 +262,7 @@ def main() -> None:
         folder = Path(name)
         files(folder / "eight", network, host, 7700)
         best = launch(folder / "eight" / "set", NUMBERS)
-        for kind, (seconds, cpu) in best.items():
+        for kind, (seconds, cpu, _) in best.items():
             print(f"     {kind:6} {1e3 * seconds:8.2f} ms, {1e3 * cpu:8.2f} ms of CPU at all {AGENTS} agents")
         links = 2 * len(network.edges)
         title = f"a round of {AGENTS} agents, {links} messages of 256 KB"
@@ -268,10 +272,13 @@ def main() -> None:
         print(
             f"     private {1e3 * hidden[0]:7.2f} ms, {1e3 * hidden[1]:8.2f} ms of CPU at all {AGENTS} agents"
         )
-        print(f"     masks   {'':10} {1e3 * masking(network):8.2f} ms of CPU at all {AGENTS} agents")
+        for part, seconds in (("masks", masking(network)), ("the log", logging(folder))):
+            share = 100 * seconds / hidden[1]
+            print(f"     {part:7} {'':10} {1e3 * seconds:8.2f} ms of CPU, {share:.0f} % of a private round")
         report("a round with private sums", hidden[0] / best["round"][0], 1.5, "a plain one")
+        memory(folder, host)
         near, far = slow_line(folder, host)
-        for kind, (seconds, _) in (("near", near["round"]), ("far", far["round"])):
+        for kind, (seconds, *_) in (("near", near["round"]), ("far", far["round"])):
             print(f"     {kind:6} {1e3 * seconds:8.2f} ms a round of 2 agents, 32 KB")
         expected = DELAY + near["round"][0]
         report(
@@ -290,6 +297,39 @@ def masking(network: destiny.networks.Network) -> float:
         masks.add(numbers, k, 0, exponents)
         times.append((time.process_time() - start) / len(masks.pairs))
     return streams * min(times)
+
+
+def logging(folder: Path) -> float:
+    """Seconds that all agents together take for the tags of a round's numbers, written to their logs."""
+    log, numbers, times = SentLog(folder, "benchmark"), np.zeros(NUMBERS), []
+    for k in range(20):
+        start = time.process_time()
+        log.add_round(k, numbers)
+        times.append(time.process_time() - start)
+    log.close()
+    return AGENTS * min(times)
+
+
+def memory(folder: Path, host: str) -> None:
+    """What an agent with private sums takes by its links and by the number of agents."""
+    names = {"ring-6": destiny.networks.ring(6), "ring-12": destiny.networks.ring(12)}
+    names |= {"complete-6": destiny.networks.complete(6)}
+    taken = {}
+    for k, (name, network) in enumerate(names.items()):
+        files(folder / name, network, host, 7600 + 20 * k, private=True)
+        taken[name] = launch(folder / name / "set", NUMBERS, bursts=1, calls=4)["round"][2]
+        size = f"{taken[name] / 2**20:5.1f} MB for its rounds"
+        print(f"     one of {network.agents} agents, with {network.degrees[0]} links: {size}")
+    report(
+        "memory with twice the agents, as many links", taken["ring-12"] / taken["ring-6"], 1.1, "that of 6"
+    )
+    report("memory with 5 links", taken["complete-6"] / taken["ring-6"], 2.5, "that with 2")
+
+
+def resident() -> int:
+    """Bytes that this process has in memory (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def profile() -> None:

@@ -12,11 +12,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from destiny.agents.certificates import Authority
 from destiny.agents.privacy.keys import Authorities, Statement
-from destiny.agents.privacy.masks import PURPOSE, Masks, RunKey
+from destiny.agents.privacy.masks import KEPT, PURPOSE, Masks, RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.messages import Refusal
 from destiny.errors import CheckpointError, SettingsError
@@ -290,6 +291,26 @@ def test_masks_are_used_once(other):
     assert (
         masks[1].add(zero, *other[:2], np.array(other[2])) + masks[2].add(zero, 8, 0, np.array([4]))
     ).all()
+
+
+def test_a_mask_is_the_key_stream_of_the_standards():
+    """AES-256-CTR, block by block: other rounds, attempts or exponents have another key or other counters."""
+    secret, zero = bytes(range(32)), np.zeros(5, dtype=np.int64)
+    masks = Masks(1, {2: secret})
+    for round, attempt, exponents in [(3, 0, (4, -12)), (3, 1, (4, -12)), (2**40, 0, (8,))]:
+        key = hmac.new(secret, struct.pack(f"<{len(exponents)}q", *exponents), hashlib.sha256).digest()
+        blocks = b"".join(struct.pack(">QII", round, attempt, k) for k in range(3))
+        stream = Cipher(algorithms.AES256(key), modes.ECB()).encryptor().update(blocks)
+        assert masks.add(zero, round, attempt, exponents).tobytes() == stream[:40]
+
+
+def test_masks_are_the_same_however_many_exponents_were_used_between():
+    masks, zero = Masks(1, {2: bytes(32), 3: bytes(range(32))}), np.zeros(9, dtype=np.int64)
+    first = masks.add(zero, 7, 0, (4,))
+    for k in range(3 * KEPT):
+        masks.add(zero, k, 1, (4 * k,))
+    assert len(masks.ciphers) <= KEPT
+    assert (masks.add(zero, 7, 0, (4,)) == first).all()
 
 
 def test_what_travels_is_uniform_whatever_was_sent():

@@ -51,7 +51,7 @@ class Layout:
     width: int
     starts: NDArray[np.intp]
     group: NDArray[np.intp]
-    units: dict[bytes, Array] = field(default_factory=dict, repr=False)
+    units: dict[tuple[int, ...], Array] = field(default_factory=dict, repr=False)
     """Lately used results of `unit`."""
 
     @property
@@ -60,20 +60,23 @@ class Layout:
 
     def exponents(self, numbers: Array) -> Integers:
         """The least multiples of `GRAIN` with |a| < 2^E, of numbers ``(agents, width)``, by group."""
-        sizes = np.maximum.reduceat(np.abs(numbers), self.starts, axis=1)
+        most = np.maximum.reduceat(numbers, self.starts, axis=1)
+        least = np.minimum.reduceat(numbers, self.starts, axis=1)
+        sizes = np.maximum(most, -least)
         exponents = np.frexp(sizes)[1].astype(np.int64)
-        exponents = np.clip(-(-exponents // GRAIN) * GRAIN, LEAST, MOST)
+        exponents = np.minimum(np.maximum(-(-exponents // GRAIN) * GRAIN, LEAST), MOST)
         exponents[sizes == 0] = LEAST
         exponents[~np.isfinite(sizes)] = NOT_FINITE
         return exponents
 
-    def unit(self, exponents: Integers) -> Array:
-        """2^(62 - E) of every column, ``(width,)``."""
-        key = exponents.tobytes()
+    def unit(self, exponents: Integers | tuple[int, ...]) -> Array:
+        """2^(62 - E) of every column, ``(width,)``; ``(1,)`` if there is one group."""
+        key = tuple(exponents)
         if (found := self.units.get(key)) is None:
             if len(self.units) >= UNITS:
                 self.units.clear()
-            self.units[key] = found = np.ldexp(1.0, BITS - exponents)[self.group]
+            found = np.ldexp(1.0, BITS - np.array(key))
+            self.units[key] = found = found if self.groups == 1 else found[self.group]
         return found
 
 
@@ -103,17 +106,15 @@ def decide(before: Integers, largest: Integers, fresh: bool) -> Integers:
 
 def encode(numbers: Array, weights: Array, unit: Array) -> Integers:
     """The contributions of agents ``(agents, width)`` to a receiver that weighs them so."""
-    scaled = numbers * weights[:, None]
-    scaled *= unit
+    words = np.empty(numbers.shape, dtype=np.int64)
     with np.errstate(invalid="ignore"):  # NaN becomes some integer; the receiver sets NaN in its place
-        return np.rint(scaled, out=scaled).astype(np.int64)
+        np.rint(numbers * (weights[:, None] * unit), out=words, casting="unsafe")
+    return words
 
 
 def encode_to(words: Integers, numbers: Array, weight: float, unit: Array) -> None:
     """The contributions of one agent, ``(width,)``, into given memory; the bits of `encode`."""
-    scaled = numbers * weight
-    scaled *= unit
-    np.copyto(words, np.rint(scaled, out=scaled), casting="unsafe")
+    np.rint(numbers * (weight * unit), out=words, casting="unsafe")
 
 
 def decode(sums: Integers, unit: Array) -> Array:

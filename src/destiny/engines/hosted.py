@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -334,7 +335,9 @@ class HostedAgents:
             self.flood = None if self.flood is None else np.array([flood])
         known.uses += 1
         self._count(columns.width + (self.flood is not None))
-        return _cut(self.neighbours.own[:, None] * own + sums, slot[1])
+        mixed = self.neighbours.own[:, None] * own
+        mixed += sums
+        return _cut(mixed, slot[1])
 
     def _quantised_round(self, blocks: Sequence[Array], slot: Slot, copies: Copies) -> list[Array]:
         """The same by rounded differences from what was sent before."""
@@ -433,7 +436,10 @@ def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.i
 
 def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
     """Blocks that lie side by side, each in an array of its own."""
-    return [np.ascontiguousarray(part) for part in np.split(stack, np.cumsum(widths)[:-1], axis=1)]
+    ends = accumulate(widths)
+    return [
+        np.ascontiguousarray(stack[:, end - width : end]) for end, width in zip(ends, widths, strict=True)
+    ]
 
 
 class Team(Observer, Protocol):

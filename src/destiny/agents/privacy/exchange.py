@@ -11,89 +11,51 @@ Totals over all agents (`destiny.engines.totals`) have masks of their own: their
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import math
+import struct
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.privacy.key_ring import KeyRing
-from destiny.agents.privacy.keys import Statement
-from destiny.agents.privacy.masks import Masks, Words
+from destiny.agents.privacy.masks import Words
+from destiny.agents.privacy.sender import (
+    Arrival,
+    Chosen,
+    MaskedSender,
+    as_tuple,
+    pack_exponents,
+    unpack_exponents,
+)
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import (
-    HEADER,
     Header,
     Kind,
     Refusal,
-    decode_json,
-    encode_json,
     is_finite,
 )
 from destiny.agents.transport.neighbour import Message, Neighbour
 from destiny.engines import fixed_point
-from destiny.engines.fixed_point import CLEAR, GRAIN, HEAD, LEAST, MOST, Exponents, Integers, Layout, Slot
+from destiny.engines.fixed_point import (
+    CLEAR,
+    HEAD,
+    LEAST,
+    MOST,
+    Exponents,
+    Integers,
+    Layout,
+    Slot,
+)
 from destiny.errors import DestinyError
-from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array, TopologyBase
 
 AHEAD = 2  # rounds that a neighbour may have begun which this agent has not finished
 
 
-@dataclass
-class Arrival:
-    """What has come from a neighbour for a round, last of all.
-
-    ``exponents`` are those of DATA, or the neighbour's own; None before they are read, as an early message
-    cannot be taken apart before this agent comes to the round itself. ``message`` is None where numbers are
-    missing.
-    """
-
-    kind: Kind
-    content: memoryview
-    message: Message | None = None
-    attempt: int = 0
-    exponents: Integers | None = None
-    rider: float = 0.0
-    numbers: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
-
-
-@dataclass
-class Channel:
-    """What is known of a neighbour.
-
-    Attributes
-    ----------
-    arrivals : dict from int to Arrival
-        By round, what it has sent on this connection and is not used up.
-    asked : bool
-        Whether it was told this round's exponents on this connection.
-    exponents : dict from Slot to (int, Integers)
-        The exponents it has chosen as a receiver, and the round of that.
-    answers : dict from int to (int, Integers)
-        By round, the last attempt and the exponents in which this process has sent DATA to it.
-    waiting : bool
-        Whether it was told exponents on this connection, and nothing more goes out before it has chosen.
-    planned : set of int
-        Rounds for which it has chosen exponents on this connection.
-    """
-
-    arrivals: dict[int, Arrival] = field(default_factory=dict)
-    asked: bool = False
-    exponents: dict[Slot, tuple[int, Integers]] = field(default_factory=dict)
-    answers: dict[int, tuple[int, Integers]] = field(default_factory=dict)
-    waiting: bool = False
-    planned: set[int] = field(default_factory=set)
-    masks: Masks | None = None
-
-
-class PrivateExchange(Exchange):
+class PrivateExchange(MaskedSender):
     """`Exchange` by masked sums (`destiny.engines.hosted.SumExchange`).
 
     Parameters
@@ -116,80 +78,15 @@ class PrivateExchange(Exchange):
         keys: KeyRing,
         log: SentLog,
     ) -> None:
-        super().__init__(connections, network, index, outbox)
-        self.index, self.keys, self.log = index, keys, log
-        self.channels = {n.index: Channel() for n in connections.neighbours}
-        self.weights: Mapping[int, float] = {}
-        self.fresh: set[int] = set()  # rounds in which exponents are renewed
-        self.sizes: dict[int, Integers] = {}  # exponents of this agent's numbers, by round
+        super().__init__(connections, network, index, outbox, keys, log)
         self.known: Exponents | None = None
-        self.plan: tuple[int, Integers] | None = None  # attempt and exponents of this round, once chosen
+        self.plan: tuple[int, Chosen] | None = None  # attempt and exponents of this round, once chosen
 
     @property
     def masked(self) -> PrivateExchange:
         return self
 
-    # Keys
-
-    def begin(self) -> None:
-        """Wait until all keys have come that hide this agent's messages."""
-        self.adopt(self.network.at(0))
-        neighbours = self.connections.neighbours
-        try:
-            self.connections.wait(lambda: not self.keys.missing(neighbours))
-        except Absent:
-            who = ", ".join(self.keys.missing(neighbours))
-            raise Absent(
-                f"not all keys have come within {self.connections.wait_limit:g} s: {who} could not pass on "
-                "those of all other neighbours, who may not be running"
-            ) from None
-        self.log.add_weights({n.index: self.weights[n.index] for n in neighbours})
-        self.keys.save()
-        self.link_masks = self.keys.link_masks()
-        for n in neighbours:
-            self.channels[n.index].masks = self.keys.masks(n.index)
-            self.connections.send_pending(n)
-
-    def on_connected(self, peer: Neighbour) -> None:
-        """Tell a neighbour this agent's key, and those of all other neighbours that are known."""
-        self.send_key(peer, self.keys.own)
-        for index, statement in self.keys.direct.items():
-            if index != peer.index:
-                self.send_key(peer, statement)
-
-    def send_key(self, peer: Neighbour, statement: Statement) -> None:
-        if peer.connection is not None:
-            peer.connection.write(encode_json(Kind.KEY, statement.table()))
-
-    def on_key(self, peer: Neighbour, content: memoryview) -> None:
-        """A key has come: the neighbour's own is passed on to the others."""
-        assert peer.connection is not None
-        assert peer.connection.certificate is not None
-        statement = Statement.read(decode_json(content))
-        if self.keys.add(peer, statement, peer.connection.certificate.certificate):
-            for n in self.connections.neighbours:
-                if n is not peer:
-                    self.send_key(n, statement)
-        self.connections.wake()
-
     # Receiving
-
-    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
-        """The agent's row, with a column for every agent it hears."""
-        rows = super().adopt(W)
-        self.weights = self._weights(W)
-        return rows
-
-    def _weights(self, W: csr_array[Any, Any]) -> dict[int, float]:
-        """The weight that each neighbour gives to this agent."""
-        if isinstance(self.network, Neighbourhood):  # Metropolis weights are symmetric
-            mine = slice(W.indptr[self.index], W.indptr[self.index + 1])
-            return dict(zip(W.indices[mine].tolist(), W.data[mine].tolist(), strict=True))
-        return {
-            n.index: float(W.data[row][W.indices[row] == self.index].sum())
-            for n in self.connections.neighbours
-            for row in [slice(W.indptr[n.index], W.indptr[n.index + 1])]
-        }
 
     def sum(
         self, round: int, slot: Slot, known: Exponents, numbers: Array, rider: float | None
@@ -206,7 +103,8 @@ class PrivateExchange(Exchange):
         """Send this agent's numbers of a round and wait until those of all neighbours are here."""
         message = self.outbox.add(round, self.connections.mark, list(own))
         self.outbox.slots[round] = slot
-        if not is_finite(message):
+        finite = is_finite(message) if slot == CLEAR else self._is_finite(round)
+        if not finite:
             self.abandon_run(f"diverged: its numbers were not finite any more in round {round}")
         self.log.add_round(round, message)
         self.round = round
@@ -233,7 +131,7 @@ class PrivateExchange(Exchange):
 
     def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
         """Add the masks of this agent's links to its part of a total, in place."""
-        self.link_masks.add_to(words, round, 0, exponents)
+        self.link_masks.add_to(words, round, 0, exponents.tolist())
 
     def _pop(self, peer: Neighbour) -> Arrival:
         """What has come from a neighbour for this round; its memory is free for the next message."""
@@ -247,12 +145,11 @@ class PrivateExchange(Exchange):
         """Add up what has come, and let go of it."""
         assert self.plan is not None
         assert self.known is not None
-        total = np.zeros(columns.width, dtype=np.uint64)
-        flood = 0.0 if rider is None else rider
-        for n in self.senders:
-            arrival = self._pop(n)
+        arrivals = [self._pop(n) for n in self.senders]
+        total = arrivals[0].numbers + arrivals[1].numbers  # who has one neighbour only is refused
+        for arrival in arrivals[2:]:
             total += arrival.numbers
-            flood = flood if rider is None else max(flood, arrival.rider)
+        flood = 0.0 if rider is None else max(rider, *(arrival.rider for arrival in arrivals))
         self.known.table[0] = self.plan[1]
         self.known = None
         self.connections.rounds += 1
@@ -279,10 +176,10 @@ class PrivateExchange(Exchange):
                 self._ask(n, arrival, chosen)
         return all(right)
 
-    def _choose(self, arrivals: list[Arrival]) -> tuple[int, Integers] | None:
+    def _choose(self, arrivals: list[Arrival]) -> tuple[int, Chosen] | None:
         """The exponents of this round; None if a neighbour was refused because of what it has sent."""
         assert self.known is not None
-        before = self.known.table[0]
+        before = as_tuple(self.known.table[0])
         answered = [a for a in arrivals if a.kind is Kind.DATA and a.attempt == 1]
         if answered:  # this agent had chosen before it was started again
             chosen = answered[0].exponents
@@ -299,16 +196,16 @@ class PrivateExchange(Exchange):
                 if a.kind is Kind.DATA:
                     self._refuse(n, f"sent numbers for round {self.round}, where exponents are chosen anew")
             return None
-        largest = np.maximum.reduce(reports) if reports else np.full_like(before, LEAST)
-        return 1, fixed_point.decide(before, largest, self.known.fresh)
+        largest = np.max([(LEAST,) * len(before), *reports], axis=0)
+        return 1, as_tuple(fixed_point.decide(self.known.table[0], largest, self.known.fresh))
 
-    def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Integers) -> None:
+    def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Chosen) -> None:
         """Tell a neighbour the exponents; what it has sent so far is of no use."""
         if arrival.message is not None:
             peer.release(arrival.message)
             arrival.message = None
         if peer.connection is not None:
-            peer.connection.write(_pack(Kind.PLAN, self.round, chosen))
+            peer.connection.write(pack_exponents(Kind.PLAN, self.round, chosen))
             self.channels[peer.index].asked = True
 
     def _arrival(self, peer: Neighbour) -> Arrival | None:
@@ -325,45 +222,32 @@ class PrivateExchange(Exchange):
 
     def _take_apart(self, arrival: Arrival) -> None:
         """Read a message of this round; raises Refusal if it cannot be right."""
-        words = np.frombuffer(arrival.content, dtype="<i8")
-        if len(words) != self._size(self.round, arrival.kind) // 8:
+        size = self._size(self.round, arrival.kind)
+        if len(arrival.content) != size:
             raise Refusal(
                 f"sent {len(arrival.content)} bytes of {arrival.kind.name} for round {self.round}, expected "
-                f"{self._size(self.round, arrival.kind)}"
+                f"{size}"
             )
         if self._is_clear(self.round):
             if not is_finite(np.frombuffer(arrival.content)):
                 raise Refusal(f"sent numbers that are not finite in round {self.round}")
-            arrival.exponents = np.empty(0, dtype=np.int64)
+            arrival.exponents = ()
+            return
+        if arrival.kind is Kind.EXPONENTS:
+            arrival.exponents = unpack_exponents(arrival.content, LEAST, MOST)
             return
         columns = fixed_point.layout(self.outbox.slots[self.round][1])
-        if arrival.kind is Kind.EXPONENTS:
-            arrival.exponents = _checked(words, LEAST, MOST)
-            return
-        if words[0] not in (0, 1):
-            raise Refusal(f"sent attempt {words[0]} of round {self.round}, expected 0 or 1")
-        arrival.attempt = int(words[0])
-        exponents = _checked(words[1 : 1 + columns.groups], LEAST, MOST + HEAD)
-        rest = words[1 + columns.groups :]
-        if len(rest) > columns.width:
-            arrival.rider = float(rest[:1].view("<f8")[0])
-            if not np.isfinite(arrival.rider):
+        (arrival.attempt,) = struct.unpack_from("<q", arrival.content)
+        if arrival.attempt not in (0, 1):
+            raise Refusal(f"sent attempt {arrival.attempt} of round {self.round}, expected 0 or 1")
+        end = 8 * (1 + columns.groups)
+        exponents = unpack_exponents(arrival.content[8:end], LEAST, MOST + HEAD)
+        if (start := size - 8 * columns.width) > end:
+            (arrival.rider,) = struct.unpack_from("<d", arrival.content, end)
+            if not math.isfinite(arrival.rider):
                 raise Refusal(f"sent numbers that are not finite in round {self.round}")
-        arrival.numbers = rest[-columns.width :].view("<u8")
+        arrival.numbers = np.frombuffer(arrival.content, dtype="<u8", offset=start)
         arrival.exponents = exponents
-
-    def _size(self, round: int, kind: Kind) -> int:
-        """Bytes of a message of a round that this agent has begun."""
-        clear = self._is_clear(round)
-        groups = 0 if clear else fixed_point.layout(self.outbox.slots[round][1]).groups
-        if kind is not Kind.DATA:
-            return 8 * groups
-        mine = self.message_size(round)
-        assert mine is not None
-        return mine if clear else 8 * (1 + groups) + mine
-
-    def _is_clear(self, round: int) -> bool:
-        return self.outbox.slots[round] == CLEAR
 
     def _refuse(self, peer: Neighbour, why: str) -> None:
         if peer.connection is not None:
@@ -413,7 +297,7 @@ class PrivateExchange(Exchange):
             self.channels[peer.index].arrivals[header.round] = Arrival(Kind.EXPONENTS, content)
             self.connections.wake()
         else:
-            self.on_plan(peer, header.round, np.frombuffer(content, dtype="<i8"))
+            self.on_plan(peer, header.round, content)
 
     def on_disconnected(self, peer: Neighbour) -> None:
         """What has come and was not used will be sent again."""
@@ -433,119 +317,12 @@ class PrivateExchange(Exchange):
         for channel in self.channels.values():
             channel.answers = {k: a for k, a in channel.answers.items() if k >= self.outbox.first}
 
-    # Sending
 
-    def send_pending(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks, as far as it reads and has chosen exponents."""
-        connection, channel = peer.connection, self.channels[peer.index]
-        # After BYE, too: who is done still serves others.
-        while connection is not None and not (
-            connection.write_paused or connection.has_ended or channel.waiting
-        ):
-            k = connection.next_out
-            if k not in self.outbox.messages or channel.masks is None:
-                return
-            if self._is_clear(k):
-                connection.write(self.outbox.messages[k])
-                connection.next_out = k + 1
-                continue
-            answer = channel.answers.get(k) or self._first_answer(channel, k)
-            if answer is None:
-                connection.write(_pack(Kind.EXPONENTS, k, self._own_exponents(k)))
-                channel.waiting = True
-                return
-            self._send_data(peer, k, *answer)
-            connection.next_out = k + 1
-
-    def _first_answer(self, channel: Channel, round: int) -> tuple[int, Integers] | None:
-        """Attempt and exponents for a round's numbers, if the receiver need not be asked.
-
-        What an earlier process has sent is sent in exponents that the receiver chooses now: so there are
-        never more than two versions of the same numbers, one of the first attempt and one of its choice.
-        """
-        known = channel.exponents.get(self.outbox.slots[round])
-        if known is None or round in self.fresh or round < self.log.before:
-            return None
-        fits = (self._own_exponents(round) <= known[1]).all()
-        return (0, known[1]) if fits else None
-
-    def _numbers(self, round: int) -> Array:
-        return np.frombuffer(self.outbox.messages[round], offset=HEADER.size)
-
-    def _own_exponents(self, round: int) -> Integers:
-        if round not in self.sizes:
-            columns = fixed_point.layout(self.outbox.slots[round][1])
-            self.sizes[round] = columns.exponents(self._numbers(round)[None, : columns.width])[0]
-        return self.sizes[round]
-
-    def _send_data(self, peer: Neighbour, round: int, attempt: int, exponents: Integers) -> None:
-        """Numbers in a receiver's exponents and under its masks, with the rider in clear."""
-        channel, columns = self.channels[peer.index], fixed_point.layout(self.outbox.slots[round][1])
-        assert channel.masks is not None
-        assert peer.connection is not None
-        channel.answers[round] = attempt, exponents
-        numbers, size = self._numbers(round), self._size(round, Kind.DATA)
-        mark = Header.unpack(self.outbox.messages[round][: HEADER.size]).mark
-        message = bytearray(HEADER.size + size)  # made in place: it is large
-        message[: HEADER.size] = Header(Kind.DATA, round, mark, size).pack()
-        words = np.frombuffer(message, dtype="<i8", offset=HEADER.size)
-        words[0], words[1 : 1 + columns.groups] = attempt, exponents
-        words[1 + columns.groups : -columns.width] = numbers[columns.width :].view("<i8")
-        masked = words[-columns.width :]
-        weight, unit = self.weights[peer.index], columns.unit(exponents)
-        fixed_point.encode_to(masked, numbers[: columns.width], weight, unit)
-        channel.masks.add_to(masked.view("<u8"), round, attempt, exponents)
-        peer.connection.write(message)
-
-    def _check_plan(self, peer: Neighbour, header: Header) -> None:
-        """Raise Refusal unless a neighbour may choose exponents for this round."""
-        connection, round = peer.connection, header.round
-        channel = self.channels[peer.index]
-        assert connection is not None
-        is_open = round < connection.next_out or (channel.waiting and round == connection.next_out)
-        if round not in self.outbox.slots or self._is_clear(round) or not is_open or round in channel.planned:
-            raise Refusal(f"chose exponents for round {round}, which is not to be chosen for")
-        if header.length != (due := self._size(round, Kind.PLAN)):
-            raise Refusal(f"announced {header.length} bytes of PLAN for round {round}, expected {due}")
-
-    def on_plan(self, peer: Neighbour, round: int, words: Integers) -> None:
-        """A receiver has chosen exponents: the answer, unless the numbers do not fit or it chose before."""
-        channel, connection = self.channels[peer.index], peer.connection
-        assert connection is not None
-        chosen = _checked(words, LEAST, MOST + HEAD)
-        if (self._own_exponents(round) > chosen).any():
-            raise Refusal(f"chose exponents for round {round} that are too small for the numbers of it")
-        if not self.log.add_plan(round, peer.index, chosen):
-            raise Refusal(f"chose other exponents for round {round} than before")
-        channel.planned.add(round)
-        slot = self.outbox.slots[round]
-        if slot not in channel.exponents or channel.exponents[slot][0] <= round:
-            channel.exponents[slot] = round, chosen
-        self._send_data(peer, round, 1, chosen)
-        if channel.waiting and round == connection.next_out:
-            channel.waiting = False
-            connection.next_out = round + 1
-            self.connections.send_pending(peer)
-
-
-def _is_data(arrival: Arrival, attempt: int, exponents: Integers) -> bool:
+def _is_data(arrival: Arrival, attempt: int, exponents: Chosen) -> bool:
     """Whether these are numbers of this attempt in these exponents."""
-    right = arrival.message is not None and arrival.attempt == attempt
-    return right and np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
+    return arrival.message is not None and arrival.attempt == attempt and arrival.exponents == exponents
 
 
-def _contradicts(arrival: Arrival, exponents: Integers) -> bool:
+def _contradicts(arrival: Arrival, exponents: Chosen) -> bool:
     """Whether a neighbour has answered other exponents, which an agent never chooses for the same round."""
-    return arrival.attempt == 1 and not np.array_equal(arrival.exponents, exponents)  # type: ignore[arg-type]
-
-
-def _checked(words: Integers, least: int, most: int) -> Integers:
-    """Exponents of a neighbour's; raises Refusal if nobody has such."""
-    if ((words < least) | (words > most) | (words % GRAIN != 0)).any():
-        raise Refusal("sent exponents that no numbers have")
-    return words.astype(np.int64)
-
-
-def _pack(kind: Kind, round: int, exponents: Integers) -> bytes:
-    content = exponents.astype("<i8").tobytes()
-    return Header(kind, round, 0, len(content)).pack() + content
+    return arrival.attempt == 1 and arrival.exponents != exponents

@@ -55,6 +55,8 @@ class KeyRing:
         Of the neighbours, as they said themselves; to be passed on to the others.
     passed : dict from int to dict from int to Statement
         By neighbour, what it has passed on of its other neighbours.
+    streams : dict from int to bytearray
+        Memory for the masks of all neighbours.
     """
 
     party: Party
@@ -63,6 +65,7 @@ class KeyRing:
     own: Statement
     direct: dict[int, Statement] = field(default_factory=dict)
     passed: dict[int, dict[int, Statement]] = field(default_factory=dict)
+    streams: dict[int, bytearray] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, party: Party, folder: Path, begun: bool, sent: bool) -> KeyRing:
@@ -154,13 +157,16 @@ class KeyRing:
         return Masks(
             own,
             {k: self.secret.pair(s.key, run, receiver, own, k) for k, s in self.passed[receiver].items()},
+            self.streams,
         )
 
     def link_masks(self) -> Masks:
         """What hides this agent's part of totals: the masks of its links."""
         run, own = self.party.run, self.party.index
         return Masks(
-            own, {k: self.secret.pair(s.key, run, ALL, own, k) for k, s in sorted(self.direct.items())}
+            own,
+            {k: self.secret.pair(s.key, run, ALL, own, k) for k, s in sorted(self.direct.items())},
+            self.streams,
         )
 
     def save(self) -> None:

@@ -1,14 +1,15 @@
 """Masks that cancel in a sum, and look like random numbers to all others.
 
 For agent i and two of its neighbours j < k, who share a secret (X25519): j adds a mask to what it sends to i,
-and k subtracts it. In totals over all agents the two ends of every link do so. A mask is the key stream of
-AES-256 in counter mode under a key that is used once, for one round, one attempt and one set of exponents.
+and k subtracts it. In totals over all agents the two ends of every link do so. A mask is a part of the key
+stream of AES-256 in counter mode: the key is that of the pair and a set of exponents, the first counter is
+that of the round and the attempt, so no part is used for anything else.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
@@ -29,6 +30,8 @@ from destiny.errors import CheckpointError
 PURPOSE = b"destiny private sums 1"
 FILE = "private-sums.key"
 ALL = 2**64 - 1  # in place of the receiver: all agents add up what is masked
+FIRST = struct.Struct(">QII")  # the first counter of a mask: round, attempt, 0; 2^32 blocks are 64 GB
+KEPT = 16  # sets of exponents whose ciphers are kept: more than the messages of a step have
 Words = NDArray[np.uint64]
 
 
@@ -106,30 +109,46 @@ class Masks:
     own: int
     pairs: Mapping[int, bytes] = field(repr=False)
     streams: dict[int, bytearray] = field(default_factory=dict, repr=False, compare=False)
-    """Memory for a mask, by its size: fresh memory costs more than a mask."""
+    """Memory for a mask, by its size, which all masks of an agent may share: fresh memory is slow."""
+    ciphers: dict[bytes, list[tuple[np.ufunc, CipherContext]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """By exponents, whether the mask of each pair is added or subtracted, and what makes it."""
 
-    def add(self, numbers: Integers, round: int, attempt: int, exponents: Integers) -> Words:
+    def add(self, numbers: Integers, round: int, attempt: int, exponents: Sequence[int] | Integers) -> Words:
         """The numbers as they travel: modulo 2^64, with the masks of all pairs."""
         masked: Words = numbers.astype(np.int64).view(np.uint64)
         self.add_to(masked, round, attempt, exponents)
         return masked
 
-    def add_to(self, words: Words, round: int, attempt: int, exponents: Integers) -> None:
+    def add_to(self, words: Words, round: int, attempt: int, exponents: Sequence[int] | Integers) -> None:
         """Add the masks of all pairs to words, in place."""
         size = words.nbytes
-        zeros, stream = _zeros(size), self.streams.setdefault(size, bytearray(size + 15))
-        mask = np.frombuffer(stream, dtype="<u8", count=words.size)
-        used = struct.pack("<QQ", round, attempt) + exponents.astype("<i8").tobytes()
-        for other, secret in self.pairs.items():
-            keyed = hmac.HMAC(secret, hashes.SHA256())
-            keyed.update(used)
-            # The key is new for every mask, so the counter may start at zero.
-            cipher = Cipher(algorithms.AES256(keyed.finalize()), modes.CTR(bytes(16)))
-            cipher.encryptor().update_into(zeros, stream)
-            if self.own < other:
-                words += mask
-            else:
-                words -= mask
+        if (stream := self.streams.get(size)) is None:
+            self.streams[size] = stream = bytearray(size + 15)
+        mask, zeros = np.frombuffer(stream, dtype="<u8", count=words.size), _zeros(size)
+        first = FIRST.pack(round, attempt, 0)
+        for add, cipher in self._ciphers(struct.pack(f"<{len(exponents)}q", *exponents)):
+            cipher.reset_nonce(first)
+            cipher.update_into(zeros, stream)
+            add(words, mask, out=words)
+
+    def _ciphers(self, exponents: bytes) -> list[tuple[np.ufunc, CipherContext]]:
+        if (found := self.ciphers.get(exponents)) is None:
+            if len(self.ciphers) >= KEPT:
+                self.ciphers.clear()
+            self.ciphers[exponents] = found = [
+                (np.add if self.own < other else np.subtract, _cipher(secret, exponents))
+                for other, secret in self.pairs.items()
+            ]
+        return found
+
+
+def _cipher(secret: bytes, exponents: bytes) -> CipherContext:
+    """AES-256-CTR under the key of a pair for these exponents."""
+    keyed = hmac.HMAC(secret, hashes.SHA256())
+    keyed.update(exponents)
+    return Cipher(algorithms.AES256(keyed.finalize()), modes.CTR(FIRST.pack(0, 0, 0))).encryptor()
 
 
 @cache

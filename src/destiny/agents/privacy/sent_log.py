@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import secrets
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives import hashes, hmac
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from destiny.engines.fixed_point import Integers
 from destiny.errors import CheckpointError
 from destiny.protocols import Array
 
 FILE = "sent.log"
-DIGITS = 32  # of SHA-256, in hexadecimal
+KEY_BYTES = 32
 
 
 class SentLog:
-    """Lines that are only ever appended: weights, a digest of each round's numbers, each choice of exponents.
+    """Lines that are only ever appended: weights, a tag of each round's numbers, each choice of exponents.
 
     Two different messages under one mask would tell their difference, the same numbers with two weights too,
     and one message under many exponents more than its sum. A line is written before what it says is sent. The
-    first line names the run: masks of another run are others, so its lines are of no use.
+    first line names the run: masks of another run are others, so its lines are of no use. It also has the key
+    of the tags, which nobody else may read: who knew it could look for other numbers of the same tag.
 
     Parameters
     ----------
@@ -42,19 +45,20 @@ class SentLog:
 
     def __init__(self, folder: Path, run: str, rounds: int = 0) -> None:
         self.path = folder / FILE
-        self.digests: dict[int, str] = {}
+        self.tags: dict[int, str] = {}
         self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
         self.weights: dict[int, float] = {}
-        title = f"run {json.dumps(run)}\n".encode()
+        title = f"run {json.dumps(run)} "
         lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
-        if lines[:1] != [title]:
+        if not lines or not lines[0].startswith(title.encode()):
             lines = []
         # A line without an end is of a crash in the middle of it: nothing was sent.
         lines = [line for line in lines if line.endswith(b"\n")]
         self.begun = len(lines) > 0
+        self.key = self._read_key(lines[0][len(title) :]) if lines else secrets.token_bytes(KEY_BYTES)
         for line in lines[1:]:
             self._read(line.decode("ascii", errors="replace").split())
-        self.before = max(self.digests, default=-1) + 1
+        self.before = max(self.tags, default=-1) + 1
         if self.before < rounds:
             raise CheckpointError(
                 f"{self.path} must tell what was sent in {rounds} rounds; found {self.before}: bring it "
@@ -67,20 +71,32 @@ class SentLog:
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
         if not lines:
-            self._write(title.decode())
+            self._write(f"{title}{self.key.hex()}\n")
+
+    def _read_key(self, rest: bytes) -> bytes:
+        try:
+            key = bytes.fromhex(rest.decode("ascii").strip())
+        except ValueError:
+            key = b""
+        if len(key) != KEY_BYTES:
+            raise self._damage()
+        return key
+
+    def _damage(self) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
+        )
 
     def _read(self, words: list[str]) -> None:
         try:
             if words[0] == "sent":
-                self.digests[int(words[1])] = words[2]
+                self.tags[int(words[1])] = words[2]
             elif words[0] == "weight":
                 self.weights[int(words[1])] = float.fromhex(words[2])
             else:
                 self.plans[int(words[1]), int(words[2])] = tuple(map(int, words[3:]))
         except (IndexError, ValueError) as error:
-            raise CheckpointError(
-                f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
-            ) from error
+            raise self._damage() from error
 
     def add_weights(self, weights: Mapping[int, float]) -> None:
         """Raise CheckpointError if an earlier process has sent with other weights to one of these receivers.
@@ -102,20 +118,25 @@ class SentLog:
 
     def add_round(self, round: int, numbers: Array) -> None:
         """Raise CheckpointError if an earlier process has sent other numbers for this round."""
-        digest = hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()[:DIGITS]
-        if round not in self.digests:
-            self.digests[round] = digest
-            self._write(f"sent {round} {digest}\n")
-        elif self.digests[round] != digest:
+        tag = self._tag(round, numbers)
+        if round not in self.tags:
+            self.tags[round] = tag
+            self._write(f"sent {round} {tag}\n")
+        elif self.tags[round] != tag:
             raise CheckpointError(
                 f"the numbers of round {round} are not those that this agent has sent before it was started "
                 "again, and masks must not be used twice: run it on a machine of the same type with the same "
                 "libraries, or let all agents start a new run"
             )
 
-    def add_plan(self, round: int, receiver: int, exponents: Integers) -> bool:
+    def _tag(self, round: int, numbers: Array) -> str:
+        """Poly1305 under a key that is this round's alone: a sixth of the time of SHA-256."""
+        keyed = hmac.HMAC(self.key, hashes.SHA256())
+        keyed.update(struct.pack("<Q", round))
+        return Poly1305.generate_tag(keyed.finalize(), np.ascontiguousarray(numbers).data.cast("B")).hex()
+
+    def add_plan(self, round: int, receiver: int, plan: tuple[int, ...]) -> bool:
         """Whether these are the first exponents that a receiver has chosen for a round, or the same again."""
-        plan = tuple(exponents.tolist())
         if (round, receiver) in self.plans:
             return self.plans[round, receiver] == plan
         self.plans[round, receiver] = plan

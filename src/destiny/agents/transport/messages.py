@@ -62,6 +62,7 @@ class Kind(IntEnum):
     """The newest numbers of an asynchronous agent, which replace all earlier ones."""
 
 
+KINDS = frozenset(Kind)
 JSON = frozenset({Kind.HELLO, Kind.REFUSED, Kind.BYE, Kind.KEY})
 PRIVATE = frozenset({Kind.KEY, Kind.EXPONENTS, Kind.PLAN})  # only where sums are private
 
@@ -87,7 +88,7 @@ class Header:
             raise Refusal(f"sent bytes that are no message: expected {MAGIC!r}, found {magic!r}")
         if protocol != PROTOCOL:
             raise Refusal(f"speaks protocol {protocol}, expected {PROTOCOL}")
-        if kind not in Kind.__members__.values() or zero != 0:
+        if kind not in KINDS or zero != 0:
             raise Refusal(f"sent a message of unknown kind {kind}")
         most = MAX_KEY if kind == Kind.KEY else MAX_JSON
         if kind in JSON and length > most:
