@@ -17,6 +17,7 @@ import destiny
 from destiny.agents import Outcome
 from destiny.agents.asynchronous.agent import AsyncAgent
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints, read_record
+from destiny.agents.asynchronous.exchange import AsyncExchange
 from destiny.agents.asynchronous.membership import Left, Membership, request_leave
 from destiny.agents.asynchronous.replay import find_files, replay
 from destiny.agents.status import headline, metrics, rows
@@ -25,7 +26,8 @@ from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.cli import app
 from destiny.errors import DestinyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
-from destiny.run.members import LEFT, Record, asked, carried_out, first_standing
+from destiny.run.members import LEFT, Record, asked, carried_out, epoch, first_standing
+from destiny.run.quiescence import ALL_QUIET
 from tests.helpers.agent_party import PATIENCE, Party, end, identity, kill, wait_for
 
 TOLERANCE = 1e-6
@@ -118,8 +120,18 @@ def go_on(running, wakes=10):
 
 
 @pytest.mark.usefixtures("slowly")
-def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path):
-    party = party_of(tmp_path)
+def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path, monkeypatch):
+    party, publish, checked = party_of(tmp_path), AsyncExchange.publish, []
+
+    def publish_what_is_on_disk(self, letter):
+        known, number = record_of(party, self.index), epoch(letter.standing)
+        if letter.levels[self.index] >= ALL_QUIET:
+            checked.append(known["bound"] == number)
+        if number > 4:
+            checked.append(known["standing"] == letter.standing.tolist())
+        publish(self, letter)
+
+    monkeypatch.setattr(AsyncExchange, "publish", publish_what_is_on_disk)
     running = [party.thread(i) for i in range(4)]
     go_on(running)
     assert "leaves as soon as its agent runs" in ask(party, 1)
@@ -132,6 +144,8 @@ def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path):
     assert 'destiny_members{agent="agent-0",run="run-1"} 3.0' in metrics(view)
     assert StatusFile(view).content()["members"] == [0, 2, 3]
     check_answers(party, [one.end() for one in rest], [0, 2, 3])
+    assert [record_of(party, i)["bound"] for i in (0, 2, 3)] == [5, 5, 5]
+    assert all(checked)
     assert "agent-1 has left for good: 3 of 4 agents take part" in [e.get("why") for e in party.log(0)]
     check_replay(tmp_path, range(4))
     with pytest.raises(Left):  # started again, it says the same, though nobody is there

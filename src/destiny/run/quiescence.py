@@ -173,6 +173,8 @@ class UntilQuiet(AsyncAlgorithmBase):
 
     def know(self, state: StoppingState, standing: Array, agent: LocalAgent) -> StoppingState:
         """The state of an agent that knows this standing too; what was said about another set is void."""
+        if (standing <= state.standing).all():  # nothing new, as nearly always
+            return state
         new = merged(state.standing, standing)
         if epoch(new) == epoch(state.standing):
             return replace(state, standing=new)
@@ -253,16 +255,18 @@ class UntilQuiet(AsyncAlgorithmBase):
         Who does not take part is not listened to: it may not know that it was taken out, and change a set
         that others are done in.
         """
-        letters = [m for m in inbox if are_members(s.standing)[int(m.sender)]]
+        members = are_members(s.standing)
+        letters = [m for m in inbox if members[int(m.sender)]]
         for letter in letters:
             s = self.know(s, letter.standing, agent)
         levels, stamps, newest, echo, spoke = (
             a.copy() for a in (s.levels, s.stamps, s.newest, s.echo, s.spoke)
         )
+        here = epoch(s.standing)
         for letter in letters:
             j, number = int(letter.sender), epoch(letter.standing)
             # All that the sender knows was merged: with the same number it is the same set.
-            newer = (letter.stamps > stamps) & (number == epoch(s.standing))
+            newer = (letter.stamps > stamps) & (number == here)
             newer[agent.index] = False
             levels[newer], stamps[newer] = letter.levels[newer], letter.stamps[newer]
             if letter.stamp > newest[j]:
