@@ -58,7 +58,9 @@ class SharedRows:
         self.own = rows_among(np.arange(len(owner)), self.ids)
         self.windows: dict[tuple[int, ...], Window] = {}
         self.signals: Signals | None = None
-        self.turn = 0
+        self.turn, self.closed = 0, False
+        self._free_closed()
+        _every.append(self)
 
     def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
         """The rows of the agents hosted here; every agent has a column."""
@@ -86,7 +88,20 @@ class SharedRows:
         return self.windows[widths]
 
     def close(self) -> None:
+        """The memory is kept: all ranks must free it together, and another may not come here."""
+        self.closed = True
         if self.signals is not None:
             self.signals.free()
-        for window in self.windows.values():
-            window.free()
+
+    def _free_closed(self) -> None:
+        """Free the memory of runs that have ended on all ranks; all ranks begin a run together."""
+        closed = np.array([exchange.closed for exchange in _every], dtype=np.uint8)
+        with self.watch.waiting("the other ranks"):
+            self.comm.Allreduce(self.MPI.IN_PLACE, closed, self.MPI.MIN)
+            for exchange in [exchange for exchange, all_have in zip(_every, closed, strict=True) if all_have]:
+                for window in exchange.windows.values():
+                    window.free()
+                _every.remove(exchange)
+
+
+_every: list[SharedRows] = []  # the same on all ranks
