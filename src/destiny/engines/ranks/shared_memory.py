@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,20 @@ from scipy.sparse import csr_array
 from destiny.engines.ranks.exchange import TAG, Ids, Requests, rows_among
 from destiny.engines.ranks.guard import Watch
 from destiny.protocols import Array
+
+SYSTEM = Path("/dev/shm")  # where MPI has the system keep memory of several processes
+
+
+def has_room(agents: int, n: int, p: int) -> bool:
+    """Whether the system has twice the shared memory that a run may take; containers often have little.
+
+    That is two sets of messages with, in all, 16 matrices like X and two like X X^T for each agent: more than
+    any method here sends in messages of different widths. Beyond what there is, writing ends the process.
+    """
+    if not SYSTEM.is_dir():
+        return False
+    system = os.statvfs(SYSTEM)
+    return 2 * 2 * 8 * agents * (16 * n * p + 2 * n * n) <= system.f_bavail * system.f_frsize
 
 
 class Window:

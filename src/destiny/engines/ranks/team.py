@@ -23,7 +23,7 @@ from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.ranks.exchange import Neighbours
 from destiny.engines.ranks.guard import Watch, guard
-from destiny.engines.ranks.shared_memory import SharedRows
+from destiny.engines.ranks.shared_memory import SharedRows, has_room
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
@@ -122,6 +122,7 @@ class MpiTeam(SingleWorkerTeam):
         self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
         hosted = problem.host(self.ids.tolist())
         shared = ranks.one_host and ranks.size > 1 and not network.changes
+        shared = shared and ranks.broadcast(has_room(len(owner), *problem.shape))
         exchange = SharedRows if shared else Neighbours
         self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange))
