@@ -23,8 +23,8 @@ from scipy.sparse import csr_array
 Array: TypeAlias = NDArray[np.float64]
 """float64; a *stack* has the hosted agents on axis 0, ``(agents, n, p)``."""
 
+_Result = TypeVar("_Result")
 State = TypeVar("State")
-S = TypeVar("S")
 """A frozen dataclass of arrays with the agents on axis 0."""
 
 
@@ -326,7 +326,7 @@ class Agents(Protocol):
         For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
         """
 
-    def once(self, compute: Callable[[], S]) -> S:
+    def once(self, compute: Callable[[], _Result]) -> _Result:
         """What all agents compute alike from equal numbers: once in a process, and stored once."""
 
 
