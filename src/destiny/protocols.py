@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 Array: TypeAlias = NDArray[np.float64]
 """float64; a *stack* has the hosted agents on axis 0, ``(agents, n, p)``."""
 
+_Result = TypeVar("_Result")
 State = TypeVar("State")
 """A frozen dataclass of arrays with the agents on axis 0."""
 
@@ -320,10 +321,13 @@ class Agents(Protocol):
         """
 
     def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
-        """Averages over the whole network, the same bits at all agents, in three diameters of rounds.
+        """Averages over the network, read-only, the same bits at all agents, in three diameters of rounds.
 
         For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
         """
+
+    def once(self, compute: Callable[[], _Result]) -> _Result:
+        """What all agents compute alike from equal numbers: once in a process, and stored once."""
 
 
 class Observer(Protocol):

@@ -74,6 +74,7 @@ class Spy:
             "private",
             "exact_mean",
             "spanning_tree",
+            "once",
         )
         assert name in allowed, f"an algorithm may not use {name}"
         self.asked.add(name)
@@ -118,7 +119,7 @@ def test_only_gradients_and_mixing_are_used(method):
     for _ in range(3):
         state = algorithm.step(state, spy)
     allowed = {"ids", "gradient", "mix", "private", "clipped"} | ({"value"} if method.about.alone else set())
-    allowed |= {"exact_mean", "spanning_tree", "value"} if method.about.totals else set()
+    allowed |= {"exact_mean", "spanning_tree", "once", "value"} if method.about.totals else set()
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
         {"regulariser"} if method.about.regularised else set()
     )

@@ -14,7 +14,7 @@ from tests.helpers.result_folders import same_files
 
 # Network namespaces are of the whole machine: other tests may be running on it.
 FIRST_HOST, SECOND_HOST = (f"destiny-{os.getpid()}-{name}" for name in "ab")
-WAYS = {"evenly": mpi_cases.cases(), "scattered": mpi_cases.SCATTERED}
+WAYS = {"evenly": mpi_cases.cases(), "scattered": mpi_cases.SCATTERED, "messages": mpi_cases.SCATTERED}
 
 
 @pytest.fixture(scope="module")

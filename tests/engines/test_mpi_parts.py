@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from destiny.engines import engine_for_command, placement
-from destiny.engines.ranks import launch
+from destiny.engines.ranks import launch, shared_memory
 from destiny.engines.ranks.exchange import Plan, _runs
 from destiny.engines.same_settings import plain
 from destiny.storage import checkpoint
@@ -246,3 +246,14 @@ def test_a_deadline_must_be_a_number_of_seconds(deadline):
     pytest.importorskip("mpi4py", reason="mpi4py is not installed here")
     with pytest.raises(destiny.SettingsError, match="deadline must be a number of seconds >= 0"):
         destiny.engines.mpi(deadline=deadline)
+
+
+def test_memory_is_shared_only_where_the_system_has_enough(monkeypatch, tmp_path):
+    monkeypatch.setattr(shared_memory, "SYSTEM", tmp_path / "none")
+    assert not shared_memory.has_room(2, 3, 1)
+    monkeypatch.setattr(shared_memory, "SYSTEM", tmp_path)
+    room = types.SimpleNamespace(f_bavail=2 * 2 * 8 * 5 * (16 * 30 + 2 * 100), f_frsize=1)
+    monkeypatch.setattr(shared_memory.os, "statvfs", lambda _: room)
+    assert shared_memory.has_room(5, 10, 3)
+    assert not shared_memory.has_room(6, 10, 3)
+    assert not shared_memory.has_room(5, 11, 3)

@@ -140,3 +140,21 @@ def test_processes_started_together_do_not_write_the_same_checkpoints(tmp_path, 
     alone = destiny.engines.local()
     assert destiny.solve(problem, network, rounds=40, checkpoint=tmp_path / "own", engine=alone).steps
     assert destiny.solve(problem, network, rounds=40).steps
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_all_agents_compute_alike_is_computed_once_and_shared(threads):
+    team = Local(threads).connect(small_problem("pca", 6), destiny.networks.ring(6))
+    calls = []
+
+    def compute():
+        calls.append(1)
+        return np.zeros(3)
+
+    results = team.each(lambda _, agents: [agents.once(compute) for _ in range(2)], team.hosts)
+    assert len(calls) == 2
+    assert all(result[k] is results[0][k] for result in results for k in range(2))
+    assert results[0][0] is not results[0][1]
+    with pytest.raises(ZeroDivisionError):
+        team.each(lambda _, agents: agents.once(lambda: 1 // 0), team.hosts)
+    team.close()

@@ -123,6 +123,7 @@ def test_a_tree_from_the_most_central_agent_and_averages_along_it(network):
         X = numbers(network.agents, 5)
         (mean,) = agents.exact_mean(X, tree=tree)
         assert (mean == mean[:1]).all()
+        assert private or not mean.flags.writeable, "neighbours on other threads may still read it"
         np.testing.assert_allclose(mean[0], X.mean(axis=0), atol=1e-14)
         assert agents.traffic.rounds == (2 + private) * network.diameter + 2 * radius
 

@@ -159,17 +159,18 @@ def facts(result, part=None) -> dict[str, np.ndarray]:
 
 
 def engines(ranks: int) -> dict[str, dict]:
-    """Ways to deal the agents out."""
-    mixed = np.random.default_rng(ranks).permutation(np.arange(AGENTS) % ranks)
-    return {"evenly": {}, "scattered": {"map": mixed.tolist()}}
+    """Ways to deal the agents out, and to exchange: the last as between hosts."""
+    mixed = np.random.default_rng(ranks).permutation(np.arange(AGENTS) % ranks).tolist()
+    return {"evenly": {}, "scattered": {"map": mixed}, "messages": {"map": mixed}}
 
 
 def main(folder: Path) -> None:
     """All cases on this rank; scattered placements for a few of them."""
     for way, options in engines(destiny.engines.mpi().ranks.size).items():
         engine = destiny.engines.mpi(**options, deadline=120)
+        engine.ranks.one_host &= way != "messages"
         for name, (problem, network, algorithm, settings) in cases().items():
-            if way == "scattered" and name not in SCATTERED:
+            if way != "evenly" and name not in SCATTERED:
                 continue
             # Notes on differential privacy are those of the problem itself, which `Watched` hides.
             watched = problem if isinstance(problem, list) or name == "private" else Watched(problem)

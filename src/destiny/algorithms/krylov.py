@@ -124,15 +124,10 @@ class DestinyKrylov(AlgorithmBase):
 
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
-        p, first = s.X.shape[2], not s.size.any()
-        Q, size = _rows_in_use(s.block[0]), int(s.size.flat[0])
+        Q = _rows_in_use(s.block[0])
         s, mean = _average(s, Q, agents)
-        space = extend(
-            s.basis[0, :size], s.projection[0, :size, :size], Q, mean[: len(Q)], most=s.basis.shape[1]
-        )
-        start = mean[p:] if first else mean[:0]
-        s = replace(s, X=_of_all(polar(start.T), len(s.X))) if first else _with_ritz_vectors(s, space)
-        return _with_space(s, space, space.next_block(len(mean), start))
+        arrays = agents.once(lambda: _next_space(s, Q, mean))
+        return replace(s, **{name: _of_all(array, len(s.X)) for name, array in arrays.items()})
 
     def residual(self, s: KrylovState) -> Array:
         """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
@@ -163,34 +158,34 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
     return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0].copy()
 
 
-def _with_ritz_vectors(s: KrylovState, space: KrylovSpace) -> KrylovState:
-    """The state with the leading Ritz vectors, turned towards X, in place of X."""
-    k, _, p = s.X.shape
-    rows, slope = space.ritz(p)
+def _next_space(s: KrylovState, Q: Array, mean: Array) -> dict[str, Array]:
+    """The arrays of the state after a step that all agents have in common, without their axis."""
+    size, most, p = int(s.size.flat[0]), s.basis.shape[1], s.X.shape[2]
+    space = extend(s.basis[0, :size], s.projection[0, :size, :size], Q, mean[: len(Q)], most)
+    start = mean[:0] if size else mean[p:]
+    projection = np.zeros((most, most))
+    projection[: len(space.T), : len(space.T)] = space.T
+    return {
+        **(_ritz_vectors(s, space) if size else {"X": polar(start.T)}),
+        "block": space.next_block(len(mean), start),
+        "basis": space.rows,
+        "projection": projection,
+        "size": np.full((1, 1), float(len(space.T))),
+    }
+
+
+def _ritz_vectors(s: KrylovState, space: KrylovSpace) -> dict[str, Array]:
+    """The leading Ritz vectors, turned towards X, and how far they are from a stationary point."""
+    rows, slope = space.ritz(s.X.shape[2])
     scale = float(s.scale.flat[0])
     if not scale:
         norms = space.gradient_norms(s.X[0])
         scale = float(residual_scale(*(np.array([length]) for length in norms)).item())
-    return replace(
-        s,
-        X=_of_all(turned_towards(rows, s.X[0]), k),
-        scale=np.full((k, 1, 1), scale),
-        slope=np.full((k, 1, 1), slope / scale if scale else 0.0),
-    )
-
-
-def _with_space(s: KrylovState, space: KrylovSpace, block: Array) -> KrylovState:
-    """The state with this space and the block that comes next."""
-    k, most, m = len(s.X), len(space.rows), len(space.T)
-    projection = np.zeros((most, most))
-    projection[:m, :m] = space.T
-    return replace(
-        s,
-        block=_of_all(block, k),
-        basis=_of_all(space.rows, k),
-        projection=_of_all(projection, k),
-        size=np.full((k, 1, 1), float(m)),
-    )
+    return {
+        "X": turned_towards(rows, s.X[0]),
+        "scale": np.full((1, 1), scale),
+        "slope": np.full((1, 1), slope / scale if scale else 0.0),
+    }
 
 
 def _multiply(agents: Agents, Q: Array, out: Array, p: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from destiny.errors import SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
 from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
 from destiny.validation import is_whole
+
+S = TypeVar("S")
 
 FLOOR = 1e-14  # relative to the Euclidean gradient: a smaller Riemannian gradient of the model is rounding
 PHASES = 3  # an average takes so many times the diameter in rounds (`destiny.engines.totals`)
@@ -300,5 +304,8 @@ def _zero_state(X: Array, agents: Agents) -> MomentumState:
 
         def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
             return arrays
+
+        def once(self, compute: Callable[[], S]) -> S:
+            return compute()
 
     return DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0)).init(X, ZeroAgents())

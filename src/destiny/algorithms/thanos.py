@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from destiny.errors import SettingsError
 from destiny.geometry.stiefel import deviation
 from destiny.protocols import About, Agents, Array, Regulariser
 from destiny.validation import is_number
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ class SmoothedAgents:
 
     def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
         return self.agents.exact_mean(*arrays, tree=tree)
+
+    def once(self, compute: Callable[[], S]) -> S:
+        return self.agents.once(compute)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from destiny.engines import fixed_point, quantisation, totals
 from destiny.engines.clipping import clipped_round
 from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
 from destiny.engines.quantisation import Copies
-from destiny.engines.totals import Words
+from destiny.engines.totals import Rows, Words
 from destiny.errors import NetworkError
 from destiny.protocols import (
     Array,
@@ -50,6 +50,17 @@ class Exchange(Protocol):
         index, and are valid until the next round. Of messages of few bits (`destiny.engines.quantisation`)
         the first block holds integers: its bits arrive as they are.
         """
+
+
+@runtime_checkable
+class DirectExchange(Exchange, Protocol):
+    """An exchange between workers that can read each other's memory."""
+
+    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
+        """`swap` without copies: blocks have a row for each hosted agent and stay until the next round."""
+
+    def once(self, compute: Callable[[], S]) -> S:
+        """What one of the workers computes, for all of them."""
 
 
 @dataclass
@@ -229,6 +240,10 @@ class HostedAgents:
                 blocks = self._round(blocks)
         return tuple(b.reshape(shape) for b, shape in zip(blocks, shapes, strict=True))
 
+    def once(self, compute: Callable[[], S]) -> S:
+        """What all agents compute alike, computed once for those in this process."""
+        return self.exchange.once(compute) if isinstance(self.exchange, DirectExchange) else compute()
+
     @property
     def private(self) -> bool:
         """Whether agents learn sums over their neighbours and averages only."""
@@ -268,15 +283,25 @@ class HostedAgents:
         assert self._depth is not None, "the network changes"
         return self._depth
 
-    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
-        """One round in which neighbours learn ``blocks (hosted, k)``: those of all agents heard."""
+    def tell(self, *blocks: Rows) -> tuple[list[Rows], Neighbours]:
+        """One round in which neighbours learn ``blocks``, a row for each hosted agent: those of all heard.
+
+        What was told must not change and what was heard may be read until the next round.
+        """
         self._adopt(self.network.at(self.traffic.rounds))
-        received = list(self._swap(blocks))
-        widths = [block.shape[1] for block in blocks]
-        self._count(sum(widths) + (self.flood is not None))
-        if received[0].shape[1] != widths[0]:  # they came side by side
-            received = np.split(received[0], np.cumsum(widths), axis=1)
-        return received[: len(blocks)], self.neighbours
+        widths = [len(block[0]) for block in blocks]
+        rider = [] if self.flood is None else [self.flood[:, None]]
+        received: Sequence[Rows]
+        if isinstance(self.exchange, DirectExchange):
+            received = self.exchange.show(self.traffic.rounds, [*blocks, *rider])
+        else:
+            stacks = [np.asarray(block) for block in (*blocks, *rider)]
+            received = self.exchange.swap(self.traffic.rounds, stacks)
+        self._keep_largest(received)
+        self._count(sum(widths) + len(rider))
+        if len(received[0][0]) != widths[0]:  # they came side by side
+            received = np.split(np.asarray(received[0]), np.cumsum(widths), axis=1)
+        return list(received[: len(blocks)]), self.neighbours
 
     @property
     def neighbours(self) -> Neighbours:
@@ -295,10 +320,14 @@ class HostedAgents:
         """What all agents heard have sent in this round, the largest rider of them kept."""
         rider = [] if self.flood is None else [self.flood[:, None]]
         received = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
-        if rider:
-            every = received[-1][:, -1]
-            self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
+        self._keep_largest(received)
         return received
+
+    def _keep_largest(self, received: Sequence[Rows]) -> None:
+        """Of the riders, the last numbers received; there are some if there is a flood."""
+        if self.flood is not None:
+            every = np.asarray(received[-1])[:, -1]
+            self.flood = np.maximum.reduceat(every[self._rows.indices], self._rows.indptr[:-1])
 
     def _round(self, blocks: Sequence[Array]) -> list[Array]:
         self._adopt(self.network.at(self.traffic.rounds))
@@ -414,6 +443,9 @@ class SilentAgents:
         self.bytes = max(self.bytes, quantisation.message_bytes(widths, self.bits))
         self.groups = max(self.groups, fixed_point.layout(widths).groups)
         return tuple(a.copy() for a in arrays)
+
+    def once(self, compute: Callable[[], S]) -> S:
+        return compute()
 
     def spanning_tree(self) -> Array:
         size = min(self.count, totals.CANDIDATES)

@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents, Traffic, concatenate, map_arrays
+from destiny.engines.totals import Rows
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
@@ -71,6 +72,8 @@ class SharedMemory:
         self.barrier = threading.Barrier(workers)
         self.lock = threading.Lock()
         self.buffers: dict[tuple[int, int, int], Array] = {}
+        self.shown: tuple[dict[int, Sequence[Rows]], ...] = ({}, {})
+        self.result: Any = None
 
     def exchange(self, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
         """One round for the agents ``rows``."""
@@ -80,6 +83,26 @@ class SharedMemory:
             buffer[rows] = block
         self.barrier.wait()
         return buffers
+
+    def show(self, rows: slice, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
+        """One round without copies: the others read the blocks of the agents ``rows`` where they are."""
+        shown = self.shown[round % 2]
+        shown[rows.start] = blocks
+        self.barrier.wait()
+        self.shown[1 - round % 2].pop(rows.start, None)  # all have read what they heard in the round before
+        parts = [shown[start] for start in sorted(shown)]
+        return [[row for part in parts for row in part[k]] for k in range(len(blocks))]
+
+    def once(self, rows: slice, compute: Callable[[], S]) -> S:
+        """The first worker computes, the others wait."""
+        self.barrier.wait()  # all have read what was shown, and the result before this one
+        for shown in self.shown:
+            shown.pop(rows.start, None)
+        if rows.start == 0:
+            self.result = compute()
+        self.barrier.wait()
+        result: S = self.result
+        return result
 
     def buffer(self, turn: int, k: int, width: int) -> Array:
         """The buffer of the k-th array of a message."""
@@ -100,6 +123,12 @@ class Channel:
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
         return blocks if self.memory is None else self.memory.exchange(self.rows, round, blocks)
+
+    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
+        return blocks if self.memory is None else self.memory.show(self.rows, round, blocks)
+
+    def once(self, compute: Callable[[], S]) -> S:
+        return compute() if self.memory is None else self.memory.once(self.rows, compute)
 
 
 class LocalTeam:

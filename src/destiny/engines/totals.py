@@ -19,8 +19,8 @@ numbers below 2^32, as engines move float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
 Words = NDArray[np.uint64]
 T = TypeVar("T", np.float64, np.uint64)
+Rows: TypeAlias = Array | Sequence[Array]
+"""A row of numbers for each of some agents, in one array or in several."""
 
 
 class TreeAgents(Protocol):
@@ -43,8 +45,8 @@ class TreeAgents(Protocol):
 
     ids: NDArray[np.intp]
 
-    def tell(self, *blocks: Array) -> tuple[list[Array], Neighbours]:
-        """One round: the blocks of all agents heard, and where the neighbours are among them."""
+    def tell(self, *blocks: Rows) -> tuple[list[Rows], Neighbours]:
+        """One round: the rows of all agents heard, and where the neighbours are among them."""
 
     def mask_links(self, words: Words, exponents: Integers) -> None:
         """Add the masks of an agent's links to its words, in place, where there are any."""
@@ -60,15 +62,16 @@ def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
     distances = np.where(agents.ids[:, None] == candidates, 0.0, FAR)
     for _ in range(depth):
         (heard,), neighbours = agents.tell(distances)
-        before = heard.copy()  # what neighbours knew: the distance of the one nearer to a root is among it
-        nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
+        before = np.array(heard)  # what neighbours knew: the distance of the one nearer to a root is among it
+        nearest = np.stack([before[places].min(axis=0) for places in neighbours.places])
         distances = np.minimum(distances, nearest + 1)
     if (distances > depth).any():
         raise NetworkError(_too_few(count, int((distances <= depth).sum(axis=1).min()), depth))
     heights = distances
     for _ in range(depth):
         (heard,), neighbours = agents.tell(heights)
-        heights = np.maximum(heights, np.stack([heard[places].max(axis=0) for places in neighbours.places]))
+        every = np.asarray(heard)
+        heights = np.maximum(heights, np.stack([every[places].max(axis=0) for places in neighbours.places]))
     root = int(np.argmin(heights[0]))  # all hold the same heights by now
     parents = [
         -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
@@ -95,10 +98,7 @@ def tree_mean(
         _, parents = _flood(agents, np.empty((len(agents.ids), 0), dtype=np.int64), depth)
     else:
         parents, depth = _read_tree(tree)
-    totals = _total(agents, own, parents, count, depth)
-    for total in totals:
-        total /= count
-    return totals
+    return _total(agents, own, parents, count, depth, lambda total: total / count)
 
 
 def private_mean(
@@ -118,7 +118,7 @@ def private_mean(
         for words, numbers in zip(masked, own, strict=True):
             encode_to(words.view(np.int64), numbers, 1.0, unit)
             agents.mask_links(words, exponents)
-    (totals,) = _total(agents, [masked], parents, count, depth)
+    (totals,) = _total(agents, [masked], parents, count, depth, lambda total: total)
     mean = decode(totals.view(np.int64), unit) / count
     mean[:, (exponents == NOT_FINITE)[columns.group]] = np.nan
     return mean
@@ -134,8 +134,9 @@ def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integer
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
         (heard,), neighbours = agents.tell(state)
-        distances = heard[:, -1].copy()
-        nearest = np.stack([heard[places].min(axis=0) for places in neighbours.places])
+        every = np.asarray(heard)
+        distances = every[:, -1].copy()
+        nearest = np.stack([every[places].min(axis=0) for places in neighbours.places])
         nearest[:, -1] += 1
         state = np.minimum(state, nearest)
     largest: Integers = -state[0, :-1].astype(np.int64)
@@ -147,12 +148,21 @@ def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integer
 
 
 def _total(
-    agents: TreeAgents, own: Sequence[NDArray[T]], parents: NDArray[np.intp], count: int, depth: int
+    agents: TreeAgents,
+    own: Sequence[NDArray[T]],
+    parents: NDArray[np.intp],
+    count: int,
+    depth: int,
+    finish: Callable[[NDArray[T]], NDArray[T]],
 ) -> list[NDArray[T]]:
-    """The sums over all agents, at every hosted one."""
+    """What ``finish`` makes of the sums over all agents, at every hosted one; the root applies it."""
     parts = list(own)
     parts.append(np.ones((len(parents), 1), dtype=own[0].dtype))  # count the agents
-    totals = _down(agents, _up(agents, parts, parents, depth), parents, depth)
+    sums = _up(agents, parts, parents, depth)
+    for root in np.flatnonzero(parents < 0).tolist():
+        for rows in sums[:-1]:
+            rows[root] = finish(rows[root])
+    totals = _down(agents, sums, parents, depth)
     counted = totals.pop()
     if (counted != count).any():
         raise NetworkError(_too_few(count, int(counted.min()), depth))
@@ -177,57 +187,73 @@ def _read_tree(tree: Array) -> tuple[NDArray[np.intp], int]:
 
 def _up(
     agents: TreeAgents, parts: Sequence[NDArray[T]], parents: NDArray[np.intp], depth: int
-) -> list[NDArray[T]]:
+) -> list[list[NDArray[T]]]:
     """What every hosted agent and those below it add up to, children in the order of their index."""
-    # Two sets of arrays in turn: what was sent must not change before it is read.
-    sums, spare = list(parts), [np.empty_like(part) for part in parts]
-    for turn in range(depth):
+    sums = [list(part) for part in parts]
+    for _ in range(depth):
         heard, neighbours = agents.tell(*map(_split, sums), parents[:, None].astype(np.float64))
-        below = heard[-1][:, 0]
+        below = np.asarray(heard[-1])[:, 0]
         children = [
             places[below[places] == i] for i, places in zip(agents.ids, neighbours.places, strict=True)
         ]
-        for part, block, new in zip(parts, heard[:-1], spare, strict=True):
-            received = _join(block, part.dtype)
-            np.copyto(new, part)
-            for row, places in enumerate(children):
-                for place in places:
-                    new[row] += received[place]
-        sums, spare = spare, sums if turn else [np.empty_like(part) for part in parts]
-    return sums if depth else [part.copy() for part in parts]
+        # Rows that were sent never change: others may still read them.
+        sums = [
+            [_add(own, block, places) for own, places in zip(part, children, strict=True)]
+            for part, block in zip(parts, heard[:-1], strict=True)
+        ]
+    return sums
+
+
+def _add(own: NDArray[T], heard: Rows, places: NDArray[np.intp]) -> NDArray[T]:
+    """Own numbers plus those at some places; the same array if there are none."""
+    if len(places) == 0:
+        return own
+    total = own.copy()
+    for place in places:
+        total += _join(heard[place], own.dtype)
+    return total
 
 
 def _down(
-    agents: TreeAgents, totals: list[NDArray[T]], parents: NDArray[np.intp], depth: int
+    agents: TreeAgents, sums: Sequence[Sequence[NDArray[T]]], parents: NDArray[np.intp], depth: int
 ) -> list[NDArray[T]]:
-    """The sums of the root, at every agent; in place."""
-    for total in totals:
-        total[parents >= 0] = 0
+    """The sums of the root, at every agent; the last are counts, which are 0 where there is no total yet."""
+    nothing = [np.broadcast_to(np.zeros(1, dtype=rows[0].dtype), rows[0].shape) for rows in sums]
+    totals = [np.zeros((len(rows), len(rows[0])), dtype=rows[0].dtype) for rows in sums]
+    known = parents < 0
+    for total, rows in zip(totals, sums, strict=True):
+        for root in np.flatnonzero(known).tolist():
+            total[root] = rows[root]
     for _ in range(depth):
-        heard, neighbours = agents.tell(*map(_split, totals))
-        sources = [
-            places[names == parent]
-            for parent, names, places in zip(parents, neighbours.names, neighbours.places, strict=True)
+        sent = [
+            [row if done else zeros for row, done in zip(total, known, strict=True)]
+            for total, zeros in zip(totals, nothing, strict=True)
         ]
-        for total, block in zip(totals, heard, strict=True):
-            received = _join(block, total.dtype)
-            for row, source in enumerate(sources):
-                if len(source):  # the root has none
-                    total[row] = received[source[0]]
+        heard, neighbours = agents.tell(*map(_split, sent))
+        for row, (parent, places, names) in enumerate(
+            zip(parents, neighbours.places, neighbours.names, strict=True)
+        ):
+            for source in [] if known[row] else places[names == parent]:
+                if np.any(heard[-1][source]):
+                    for total, block in zip(totals, heard, strict=True):
+                        total[row] = _join(block[source], total.dtype)
+                    known[row] = True
+    for total in totals:
+        total.flags.writeable = False  # others may still read it
     return totals
 
 
-def _split(parts: NDArray[T]) -> Array:
-    """Numbers as they are, words ``(agents, k)`` as numbers ``(agents, 2 k)``."""
-    if parts.dtype == np.float64:
-        return np.asarray(parts, dtype=np.float64)
-    words = parts.astype(np.uint64)
+def _split(rows: Sequence[NDArray[T]]) -> Rows:
+    """Numbers as they are, rows of words ``(k,)`` as numbers ``(2 k,)``."""
+    if rows[0].dtype == np.float64:
+        return [np.asarray(row, dtype=np.float64) for row in rows]
+    words = np.asarray(rows, dtype=np.uint64)
     return np.concatenate([words >> HALF, words & LOW], axis=1).astype(np.float64)
 
 
 def _join(numbers: Array, dtype: np.dtype[T]) -> NDArray[T]:
-    """The inverse of `_split`."""
+    """The inverse of `_split`, of one row."""
     if dtype == np.float64:
         return numbers.astype(dtype, copy=False)
-    high, low = np.split(numbers.astype(np.uint64), 2, axis=1)
+    high, low = np.split(numbers.astype(np.uint64), 2)
     return ((high << HALF) | low).astype(dtype, copy=False)

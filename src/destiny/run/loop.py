@@ -105,10 +105,10 @@ def moments(
         mass = constraint.find_mass(problem, team)
         message_memory.begin_copies(team, messages, resume)
         if resume is None:
-            starts = team.split(X)
+            step, parts = 0, team.split(X)
             if mass is not None:
-                starts = team.each(lambda X, agents: constraint.make_feasible(X, network, agents), starts)
-            step, parts = 0, team.each(algorithm.init, starts)
+                parts = team.each(lambda X, agents: constraint.make_feasible(X, network, agents), parts)
+            parts = team.each(algorithm.init, parts)
             seconds = time.perf_counter() - clock
         else:
             saved = message_memory.without(resume)

@@ -38,51 +38,27 @@ class Plan:
             int(q): np.unique(W.indices[away & (readers == q)]).astype(np.intp)
             for q in np.unique(readers[away])
         }
-        self.own = _rows(self.senders, self.ids)
+        self.own = rows_among(self.senders, self.ids)
         self.channels: dict[tuple[int, ...], Channel] = {}
 
 
-class Channel:
-    """Buffer and requests of a plan for blocks of certain widths.
+class Requests:
+    """Persistent requests of every round, and of which rank and agents each message received is."""
 
-    The buffer holds all blocks of the agents heard side by side, a row for each agent: own rows are sent from
-    where they are, others' rows received where they belong. Agents with consecutive indices travel in one
-    message: with 16 agents per rank it takes half the time of 16 messages up to 50 kB each, and the same time
-    beyond.
-    """
-
-    def __init__(self, plan: Plan, widths: tuple[int, ...], comm: Any, buffer: Array) -> None:
-        ends = np.cumsum(widths)
-        self.columns = [slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True)]
-        self.buffer, self.own = buffer, plan.own
-        self.receives, self.sends = [], []
+    def __init__(self) -> None:
+        self.receives: list[Any] = []
+        self.sends: list[Any] = []
         self.sources: list[tuple[int, Ids]] = []
-        for rank, agents in plan.receive.items():
-            for run in _runs(agents, buffer.shape[1]):
-                self.receives.append(comm.Recv_init(buffer[_rows(plan.senders, run)], rank, TAG))
-                self.sources.append((rank, run))
-        for rank, agents in plan.send.items():
-            for run in _runs(agents, buffer.shape[1]):
-                self.sends.append(comm.Send_init(buffer[_rows(plan.senders, run)], rank, TAG))
-        self.requests = [*self.receives, *self.sends]
 
-    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch, crowded: bool) -> Array:
-        MPI.Prequest.Startall(self.receives)
-        for block, columns in zip(blocks, self.columns, strict=True):
-            self.buffer[self.own, columns] = block
-        MPI.Prequest.Startall(self.sends)
+    def wait(self, MPI: Any, watch: Watch, crowded: bool) -> None:
+        """Wait for all that were started."""
+        requests = [*self.receives, *self.sends]
         watch.begin(self.missing)
         if crowded:
-            self.wait_politely(MPI)
+            _wait_politely(MPI, requests)
         else:
-            MPI.Request.Waitall(self.requests)
+            MPI.Request.Waitall(requests)
         watch.end()
-        return self.buffer
-
-    def wait_politely(self, MPI: Any) -> None:
-        """MPI waits by spinning: with more ranks than cores it takes the core from those it waits for."""
-        while not any(MPI.Request.Testall(self.requests) for _ in range(POLLS)):
-            time.sleep(NAP)
 
     def missing(self) -> str:
         """Whose messages have not come: asked by the watch while the rank waits."""
@@ -96,8 +72,45 @@ class Channel:
 
     def free(self) -> None:
         """Give the requests back."""
-        for request in self.requests:
+        for request in (*self.receives, *self.sends):
             request.Free()
+
+
+def _wait_politely(MPI: Any, requests: Sequence[Any]) -> None:
+    """MPI waits by spinning: with more ranks than cores it takes the core from those it waits for."""
+    while not any(MPI.Request.Testall(requests) for _ in range(POLLS)):
+        time.sleep(NAP)
+
+
+class Channel(Requests):
+    """Buffer and requests of a plan for blocks of certain widths.
+
+    The buffer holds all blocks of the agents heard side by side, a row for each agent: own rows are sent from
+    where they are, others' rows received where they belong. Agents with consecutive indices travel in one
+    message: with 16 agents per rank it takes half the time of 16 messages up to 50 kB each, and the same time
+    beyond.
+    """
+
+    def __init__(self, plan: Plan, widths: tuple[int, ...], comm: Any, buffer: Array) -> None:
+        ends = np.cumsum(widths)
+        self.columns = [slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True)]
+        super().__init__()
+        self.buffer, self.own = buffer, plan.own
+        for rank, agents in plan.receive.items():
+            for run in _runs(agents, buffer.shape[1]):
+                self.receives.append(comm.Recv_init(buffer[rows_among(plan.senders, run)], rank, TAG))
+                self.sources.append((rank, run))
+        for rank, agents in plan.send.items():
+            for run in _runs(agents, buffer.shape[1]):
+                self.sends.append(comm.Send_init(buffer[rows_among(plan.senders, run)], rank, TAG))
+
+    def swap(self, blocks: Sequence[Array], MPI: Any, watch: Watch, crowded: bool) -> Array:
+        MPI.Prequest.Startall(self.receives)
+        for block, columns in zip(blocks, self.columns, strict=True):
+            self.buffer[self.own, columns] = block
+        MPI.Prequest.Startall(self.sends)
+        self.wait(MPI, watch, crowded)
+        return self.buffer
 
 
 class Neighbours:
@@ -149,7 +162,7 @@ def _runs(agents: Ids, width: int) -> list[Ids]:
     return [run[k : k + longest] for run in runs for k in range(0, len(run), longest)]
 
 
-def _rows(among: Ids, agents: Ids) -> slice | Ids:
+def rows_among(among: Ids, agents: Ids) -> slice | Ids:
     """Where some agents are among others, as a slice if they lie side by side."""
     places = np.searchsorted(among, agents)
     side_by_side = len(places) > 0 and places[-1] - places[0] == len(places) - 1

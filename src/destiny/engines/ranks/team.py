@@ -23,6 +23,7 @@ from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.ranks.exchange import Neighbours
 from destiny.engines.ranks.guard import Watch, guard
+from destiny.engines.ranks.shared_memory import SharedRows, has_room
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
@@ -43,7 +44,7 @@ class Ranks:
         self.MPI, self.comm = MPI, comm
         self.rank, self.size = comm.rank, comm.size
         self.watch = Watch(comm, deadline)
-        self.crowded = crowded(MPI, comm)
+        self.crowded, self.one_host = crowded(MPI, comm)
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's JSON-serialisable ``value`` on every rank."""
@@ -97,15 +98,15 @@ class Ranks:
                 )
 
 
-def crowded(MPI: Any, comm: Any) -> bool:
-    """Whether this host has more ranks than cores they may use, together."""
+def crowded(MPI: Any, comm: Any) -> tuple[bool, bool]:
+    """Whether this host has more ranks than cores they may use, together, and whether it has all ranks."""
     here = comm.Split_type(MPI.COMM_TYPE_SHARED)
     usable = np.zeros(CORES, dtype=np.uint8)
     usable[allowed_cores()] = 1
     here.Allreduce(MPI.IN_PLACE, usable, MPI.MAX)
-    more = bool(here.size > usable.sum())
+    more, all_here = bool(here.size > usable.sum()), bool(here.size == comm.size)
     here.Free()
-    return more
+    return more, all_here
 
 
 class MpiTeam(SingleWorkerTeam):
@@ -120,7 +121,10 @@ class MpiTeam(SingleWorkerTeam):
         self.order = np.argsort(owner, kind="stable")  # agents as the ranks send them
         self.limit = threadpool_limits(1)  # as long as the team works: one thread per rank, the same bits
         hosted = problem.host(self.ids.tolist())
-        self.exchange = Neighbours(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
+        shared = ranks.one_host and ranks.size > 1 and not network.changes
+        shared = shared and ranks.broadcast(has_room(len(owner), *problem.shape))
+        exchange = SharedRows if shared else Neighbours
+        self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange))
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.broadcast = ranks.broadcast
