@@ -5,6 +5,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import DestinyAsync
+from destiny.algorithms.destiny_async import AsyncState
 from destiny.engines.local_agent import HostedAgent
 from destiny.errors import SettingsError
 from destiny.simulation.events import AsyncAgents
@@ -39,6 +40,17 @@ def test_the_answer_is_that_of_those_who_take_part_in_the_end(world, members):
     assert f"agents {', '.join(map(str, members))}," in result.notes[0]
 
 
+WOKEN: dict[int, AsyncState] = {}
+
+
+class Woken(DestinyAsync):
+    """The method, whose last states are kept as they are before the next gradient is computed."""
+
+    def compute(self, state, agent):
+        WOKEN[agent.index] = state
+        return super().compute(state, agent)
+
+
 def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
     """The sums that everybody has collected stay: they add up to nothing over any set with such weights."""
     world = destiny.World(leave=[[2, 60]], join=[[5, 90]], loss=0.3, delay=0.5, seed=3)
@@ -46,14 +58,14 @@ def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
     first = restricted(W, [0, 1, 2, 3, 4])
     hosts = [HostedAgent(i, PROBLEM.host([i]), first) for i in range(6)]
     X = np.repeat(destiny.stiefel.random_point(10, 2, seed=0)[None], 6, axis=0)
-    agents = AsyncAgents(hosts, DestinyAsync(lambda_=0.9), X, world, W)
+    agents = AsyncAgents(hosts, Woken(lambda_=0.9), X, world, W)
     used, checked = {}, 0
     for i in agents.run():
         if set(used) != set(agents.members) and not set(used) <= set(agents.members):
             used = {}  # somebody has left
         if any(j not in used for j in agents.members):
             checked = 0
-        used[i] = agents.states[i]
+        used[i] = WOKEN[i]
         if agents.time > 140:
             break
         if agents.time < 90 or any(j not in used for j in agents.members):

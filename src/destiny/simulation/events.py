@@ -105,13 +105,12 @@ class AsyncAgents:
         """Let one event after the other happen, for ever; yield the agent of each wake."""
         while self.queue:
             self.time, _, kind, i, content = heapq.heappop(self.queue)
-            if kind in ("leave", "join"):
+            if kind == "arrive":
+                self.inboxes[i].append(content)
+            elif kind in ("leave", "join"):
                 self.change(i, joins=kind == "join")
             elif i not in self.members:  # it has left
                 continue
-            elif kind == "arrive":
-                if int(content.sender) in self.agents[i].neighbours:
-                    self.inboxes[i].append(content)
             elif kind == "wake" and content == self.lives[i]:
                 self.wake(i)
                 yield i
@@ -121,15 +120,20 @@ class AsyncAgents:
                 self.come_back(i, *content)
 
     def wake(self, i: int) -> None:
-        """Compute, and send when that is done."""
+        """Wake, send when what that takes is computed, and compute what the next wake will need."""
         agent, fate = self.agents[i], self.fates[i]
         before = agent.gradients
-        self.states[i], message = self.algorithm.wake(self.states[i], self.inboxes[i], agent)
+        state, message = self.algorithm.wake(self.states[i], self.letters(i), agent)
         self.inboxes[i] = []
         self.wakes[i] += 1
         self.counts.wakes += 1
-        sent = self.time + fate.compute(agent.gradients - before)
-        self.activity.add("working", i, self.time, sent)
+        sent = self.time
+        if now := agent.gradients - before:
+            sent += fate.compute(now)
+        self.states[i] = self.algorithm.compute(state, agent)
+        later = agent.gradients - before - now
+        done = sent + fate.compute(later) if later or not now else sent
+        self.activity.add("working", i, self.time, done)
         self.size = self.size or sum(array.size for array in flatten(message).values())
         for j in agent.neighbours:
             delays = fate.travel()
@@ -140,11 +144,16 @@ class AsyncAgents:
                 self.push(sent + delay, "arrive", int(j), message)
         if self.wakes[i] % self.world.checkpoint == 0:
             # Older ones are kept if anybody may come back from them.
-            self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), self.states[i]]
-        again = sent + fate.nap()
-        if again > sent:
-            self.activity.add("away", i, sent, again)
+            self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), state]
+        again = done + fate.nap()
+        if again > done:
+            self.activity.add("away", i, done, again)
         self.push(again, "wake", i, self.lives[i])
+
+    def letters(self, i: int) -> list[Any]:
+        """What has arrived, of those who are still neighbours."""
+        linked = set(self.agents[i].neighbours.tolist())
+        return [message for message in self.inboxes[i] if int(message.sender) in linked]
 
     def change(self, i: int, joins: bool) -> None:
         """An agent takes part from now on, or never again; its neighbours change their weights."""
@@ -160,7 +169,6 @@ class AsyncAgents:
                     states[j] = self.algorithm.relink(states[j], before, agent)
                 kept = self.checkpoints[j]
                 self.checkpoints[j] = [self.algorithm.relink(state, before, agent) for state in kept]
-                self.inboxes[j] = [m for m in self.inboxes[j] if int(m.sender) in agent.neighbours]
         if joins:  # from where a neighbour is
             agent = self.agents[i]
             computed, start = agent.gradients, self.states[int(agent.neighbours[0])].X
