@@ -191,6 +191,27 @@ def test_a_slow_neighbour_is_not_taken_for_a_slow_line():
     assert pair((1, 1), late=5).states[0].delay > 2.5
 
 
+def test_what_is_computed_ahead_is_used_in_the_next_wake_and_half_of_the_move_is_sent():
+    agents = AsyncAgents(small_problem("pca"), NETWORK)
+    agents.lockstep()
+    agents.lockstep()
+    method, agent, state = agents.algorithm, agents.agents[0], agents.states[0]
+    before = agent.gradients
+    ahead = method.compute(state, agent)
+    assert method.compute(ahead, agent) is ahead
+    assert agent.gradients == before + 1
+    woken, message = method.wake(ahead, agents.inboxes[0], agent)
+    assert agent.gradients == before + 1
+    assert np.array_equal(woken.H, ahead.H)
+    np.testing.assert_allclose(message.point, (woken.X + woken.point) / 2, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(message.total, woken.total - woken.flow / 2, rtol=0, atol=1e-12)
+    late, full = method.wake(state, agents.inboxes[0], agent)  # without: the gradient is part of the wake
+    assert agent.gradients == before + 2
+    assert np.array_equal(full.point, late.point)
+    assert np.array_equal(full.total, late.total)
+    assert np.array_equal(late.X, woken.X)
+
+
 def test_momentum_of_the_tracking_makes_up_for_rounds_on_a_ring():
     """One exchange a step on a ring of 12, and no more of them than the synchronous method has rounds."""
     problem, ring = small_problem("pca", agents=12), destiny.networks.ring(12)

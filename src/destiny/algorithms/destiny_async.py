@@ -22,7 +22,6 @@ LOOK = 20  # wakes between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations at the start
 STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
-RESTART = 1.0  # momentum shrinks if the neighbours' mean cosine exceeds -RESTART (1 - mu)
 SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
 MU_MOST = 0.98  # largest mu
@@ -47,9 +46,9 @@ class AsyncMessage:
     stamp: Array
     heard: Array
     point: Array
-    """V, the point ``(n, p)`` that neighbours average."""
+    """V less what is withheld, the point ``(n, p)`` that neighbours average."""
     total: Array
-    """Sum of all Z so far, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
+    """T less what is withheld, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
     age: Array
     cosine: Array
     curvature: Array
@@ -127,13 +126,15 @@ class DestinyAsync(AsyncAlgorithmBase):
     """Asynchronous accelerated DESTINY. An agent that wakes computes
 
         X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
-        D  = H_i(X) - (1 - w_ii) T_i + sum_j w_ij T_j
+        D  = H_i - (1 - w_ii) T_i + sum_j w_ij T_j          H_i at X, or at the X that was known before
         V  = X + r (mu U - eta D)                           U: mean move, r: age of what is known here
         F  = 1.2 D + theta F,   T = T + F
 
     and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
     difference, so that a message which is lost, late, doubled or out of order, and an agent that comes back
-    from an old checkpoint, only make knowledge older. Where all wake in turn and hear everything this is
+    from an old checkpoint, only make knowledge older. Who has computed H_i before it woke (`compute`) sends
+    at once, and less by half of the last move and of F: on average a message is used half a wake later. Where
+    all wake in turn, compute H_i then and hear everything, this is
     X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X): the accelerated recursion, with
     a momentum theta of the tracking in place of several rounds a step. Step sizes, momentum and penalty set
     themselves. docs/asynchrony.md has the rule, its fixed points and measurements.
@@ -406,13 +407,13 @@ class DestinyAsync(AsyncAlgorithmBase):
     ) -> tuple[Array, Array]:
         """Cosine between tracker and last move; age t of the momentum, the neighbours' mean and 1 / r more.
 
-        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above -0.4 (1 - mu).
+        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above mu - 1.
         """
         own, w = agent.own_weight, agent.weights
         product = norm(D) * norm(S)
         cosine = inner(D, S) / product if product > 0 else product
         near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
-        if cosine > 0 and near > -RESTART * MOMENTUM / (age + MOMENTUM):  # mu = age / (age + MOMENTUM)
+        if cosine > 0 and near > -MOMENTUM / (age + MOMENTUM):  # mu - 1
             return cosine, SHRINK * age
         return cosine, age + 1 / delay
 
