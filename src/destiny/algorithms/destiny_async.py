@@ -298,8 +298,10 @@ class DestinyAsync(AsyncAlgorithmBase):
         X = mean_point(s, agent)
         H = self.field(X, s.beta, agent)
         steepest, beta, own, L = self._curvature(s, X, H, s.count, agent)
-        s = replace(s, H=H, ahead=np.ones(()), steepest=steepest, beta=beta, own_curvature=own, curvature=L)
-        return arrays_only(s)
+        beta, own, L = np.asarray(beta), np.asarray(own), np.asarray(L)
+        return replace(
+            s, H=H, ahead=np.ones(()), steepest=steepest, beta=beta, own_curvature=own, curvature=L
+        )
 
     def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
         """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
@@ -366,14 +368,22 @@ class DestinyAsync(AsyncAlgorithmBase):
         wakes = np.where(old.stamp > 0, 0.0, old.rate)
         if not newest:
             return replace(s, inbox=replace(old, rate=old.rate + SMOOTHING * (wakes - old.rate)))
-        new = replace(old, **{name: part.copy() for name, part in vars(old).items() if name != "rate"})
-        for k, m in newest.items():
-            stamp, before = float(m.stamp), float(old.stamp[k])
+        stamp, echo, uses, age, cosine = (
+            part.copy() for part in (old.stamp, old.echo, old.uses, old.age, old.cosine)
+        )
+        point, total = np.empty_like(old.point), np.empty_like(old.total)
+        for k in range(len(places)):
+            if k not in newest:
+                point[k], total[k] = old.point[k], old.total[k]
+                continue
+            m = newest[k]
+            now, before = float(m.stamp), float(old.stamp[k])
             if before > 0:
-                wakes[k] = stamp - before if stamp // LIFE == before // LIFE else stamp % LIFE
-            new.stamp[k], new.echo[k], new.uses[k] = stamp, m.heard[agent.index], 1
-            new.point[k], new.total[k], new.age[k], new.cosine[k] = m.point, m.total, m.age, m.cosine
-        new = replace(new, rate=new.rate + SMOOTHING * (wakes - new.rate))
+                wakes[k] = now - before if now // LIFE == before // LIFE else now % LIFE
+            stamp[k], echo[k], uses[k], age[k], cosine[k] = now, m.heard[agent.index], 1, m.age, m.cosine
+            point[k], total[k] = m.point, m.total
+        rate = old.rate + SMOOTHING * (wakes - old.rate)
+        new = Inbox(stamp, echo, uses, rate, point, total, age, cosine)
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
         return replace(s, inbox=new, curvature=curvature, scale=scale)
