@@ -29,9 +29,9 @@ from destiny.protocols import Problem, TopologyBase
 from destiny.simulation import World
 from destiny.simulation.barrier import BarrierClock
 
-# Constants were chosen on seeds 0 and 1, after a failure of an earlier rule on seed 10 had been seen.
-SEEDS = (10, 11, 12, 13, 14)
-LIMIT = 6_000  # mean computing times
+# Constants were chosen on seeds 0 to 9 of smaller instances; seeds 10 to 14 were used for an earlier rule.
+SEEDS = (20, 21, 22, 23, 24)
+LIMIT = 40_000  # mean computing times
 TOLERANCE = {"OLSR": 1e-6}  # the others 1e-8; OLSR takes some 18,000 rounds to it
 COLUMNS = (
     "problem", "network", "world", "seed", "synchronous", "rounds", "seconds", "wakes", "worst", "converged",

@@ -562,6 +562,13 @@ class AsyncAlgorithmBase(ABC):
     def restart(self, state: Any, life: int) -> Any:
         """The state of a checkpoint, of any age, to go on from; ``life`` is larger than ever before."""
 
+    def compute(self, state: Any, agent: LocalAgent) -> Any:  # noqa: ARG002
+        """What the next wake can compute before it hears anything; called when the message was sent.
+
+        A method that has this takes what arrives meanwhile into account. By default `wake` computes it all.
+        """
+        return state
+
     def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
         """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
         raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")

@@ -10,15 +10,20 @@ from destiny.engines.local_agent import HostedAgent
 
 
 class AsyncAgents:
-    """The states of all agents, the messages on their way, and what has been sent so far."""
+    """The states of all agents, the messages on their way, and what has been sent so far.
 
-    def __init__(self, problem, network, algorithm=None, seed=0):
+    With ``ahead`` an agent computes the gradient of its next wake as soon as it has sent; ``woken`` has the
+    states before that.
+    """
+
+    def __init__(self, problem, network, algorithm=None, seed=0, ahead=False):
         W = network.at(0)
         self.W = W.toarray()
         self.agents = [HostedAgent(i, problem.host([i]), W) for i in range(network.agents)]
         self.algorithm = (algorithm or DestinyAsync()).on(network)
         X = destiny.stiefel.random_point(*problem.shape, seed=seed)
         self.states = [self.algorithm.start(X, agent) for agent in self.agents]
+        self.ahead, self.woken = ahead, list(self.states)
         self.inboxes = [[] for _ in self.agents]
         self.lives = [0] * len(self.agents)
 
@@ -28,7 +33,9 @@ class AsyncAgents:
 
     def wake(self, i):
         """Wake one agent with what has arrived; return its message."""
-        self.states[i], message = self.algorithm.wake(self.states[i], self.inboxes[i], self.agents[i])
+        state, message = self.algorithm.wake(self.states[i], self.inboxes[i], self.agents[i])
+        self.woken[i] = state
+        self.states[i] = self.algorithm.compute(state, self.agents[i]) if self.ahead else state
         self.inboxes[i] = []
         return message
 

@@ -7,6 +7,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import DestinyAsync
+from destiny.algorithms.destiny_async import AsyncState
 from destiny.engines.local_agent import HostedAgent
 from destiny.errors import SettingsError
 from destiny.run.members import restricted
@@ -87,20 +88,31 @@ def test_who_comes_or_wants_to_leave_when_all_have_agreed_is_too_late():
     ]
 
 
+WOKEN: dict[int, AsyncState] = {}
+
+
+class Woken(DestinyAsync):
+    """The method, whose last states are kept as they are before the next gradient is computed."""
+
+    def compute(self, state, agent):
+        WOKEN[agent.index] = state
+        return super().compute(state, agent)
+
+
 def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
     """The sums that everybody has collected stay: they add up to nothing over any set with such weights."""
     world = destiny.World(leave=[[2, 60]], join=[[5, 90]], loss=0.3, delay=0.5, seed=3)
     W = NETWORK.at(0)
     hosts = [HostedAgent(i, PROBLEM.host([i]), W) for i in range(6)]
     X = np.repeat(destiny.stiefel.random_point(10, 2, seed=0)[None], 6, axis=0)
-    agents = ChangingAgents(hosts, UntilQuiet(DestinyAsync(lambda_=0.9), -1.0, late=(5,)), X, world)
+    agents = ChangingAgents(hosts, UntilQuiet(Woken(lambda_=0.9), -1.0, late=(5,)), X, world)
     used, checked = {}, 0
     for i in agents.run():
         if agents.time > 180:
             break
         if agents.outstanding() or any(agents.records[j].standing[2] < 4 for j in agents.members):
             continue
-        used[i] = agents.states[i].inner  # it has woken with the weights of the new set
+        used[i] = WOKEN[i]  # it has woken with the weights of the new set
         if set(used) != {0, 1, 3, 4, 5}:
             continue
         now = restricted(W, agents.members).toarray()

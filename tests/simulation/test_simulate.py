@@ -8,8 +8,11 @@ import pytest
 import destiny
 from benchmarks import asynchrony as benchmark
 from destiny import DestinyAsync, DestinyMomentum, World, simulate
+from destiny.engines.local_agent import HostedAgent
 from destiny.errors import MismatchError, SettingsError
+from destiny.run.quiescence import UntilQuiet
 from destiny.simulation import read_traces
+from destiny.simulation.events import AsyncAgents
 from destiny.simulation.world import AgentFate
 from tests.helpers.small_problems import problem_of, silos_of, small_problem
 
@@ -43,6 +46,27 @@ def test_loss_delay_naps_and_crashes_do_not_move_the_answer(checkpoint):
     assert destiny.stiefel.subspace_distance(result.X, pooled) < 1e-3
 
 
+@pytest.mark.parametrize("decentralised", [False, True])
+def test_messages_leave_at_once_if_the_gradient_was_computed_ahead(decentralised):
+    """Otherwise after the time that it takes."""
+    method = DestinyAsync(lambda_=0.5)
+    method = UntilQuiet(method, 1e-6) if decentralised else method
+    W = NETWORK.at(0)
+    hosts = [HostedAgent(i, PROBLEM.host([i]), W) for i in range(6)]
+    X = np.repeat(destiny.stiefel.random_point(12, 3, seed=0)[None], 6, axis=0)
+    agents = AsyncAgents(hosts, method, X, World(speeds="range", jitter=0), W)
+    times = agents.world.computing_times(6)
+    for i in agents.run():
+        sent = {event[0] for event in agents.queue if event[2] == "arrive" and event[4].sender == i}
+        after = max(sent) - agents.time
+        again = next(event[0] for event in agents.queue if event[2] == "wake" and event[3] == i)
+        if agents.wakes[i] in (2, 3):  # in the first there was nothing ahead
+            assert after == pytest.approx(times[i] if decentralised else 0, abs=1e-9)
+            assert again - agents.time == pytest.approx(times[i])
+        if min(agents.wakes) > 1:
+            break
+
+
 def test_who_forgets_everything_begins_again_at_the_start():
     """All forget whenever they crash, every ten seconds: nobody gets far, and nothing breaks."""
     result = simulate(PROBLEM, NETWORK, World(crash=10, down=1, forget=1.0), seconds=100)
@@ -54,7 +78,7 @@ def test_who_forgets_everything_begins_again_at_the_start():
 
 def test_agents_come_back_from_checkpoints_of_any_age():
     """Every crash takes some of the checkpoints with it, and still the answer is that of the pooled data."""
-    world = World(crash=250, down=10, checkpoint=10, older=0.9, forget=0.1, seed=4)
+    world = World(crash=250, down=10, checkpoint=10, older=0.9, forget=0.1, seed=2)
     result = simulate(PROBLEM, NETWORK, world, tolerance=1e-5)
     assert result.converged, result.reason
     assert result.crashes > 5

@@ -20,17 +20,17 @@ from destiny.validation import is_number
 # Numbers without another reason were chosen on the seeds named in docs/asynchrony.md.
 LOOK = 20  # wakes between two power iterations on the curvature, one gradient each
 FIRST_LOOK = 8  # power iterations at the start
-STEP = 0.5  # eta L on a network that mixes well
+STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
-STEP_MOST = 0.65  # largest eta L where agents around have different speeds
-RESTART = 0.4  # momentum shrinks if the neighbours' mean cosine exceeds -RESTART (1 - mu)
 SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
 MU_MOST = 0.98  # largest mu
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 RELAX = 1.2  # factor of a tracker in its sum
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
-RATE_LEAST = 0.02  # rates below are not told apart: the agent may have crashed
+WITHHELD = (
+    0.5  # share of a move and of a flow that is not sent: a message holds until the next, half on average
+)
 ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
@@ -46,9 +46,9 @@ class AsyncMessage:
     stamp: Array
     heard: Array
     point: Array
-    """V, the point ``(n, p)`` that neighbours average."""
+    """V less what is withheld, the point ``(n, p)`` that neighbours average."""
     total: Array
-    """Sum of all Z so far, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
+    """T less what is withheld, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
     age: Array
     cosine: Array
     curvature: Array
@@ -80,7 +80,9 @@ class AsyncState:
 
     X: Array
     H: Array
-    """Direction of f_i at X, penalty included."""
+    """Direction of f_i, penalty included: that of the last wake, or if `ahead` that of the next one."""
+    ahead: Array
+    """1 if H was computed for the next wake (`DestinyAsync.compute`), otherwise 0."""
     D: Array
     """Z, the tracker: what this agent knows of sum_i H_i."""
     total: Array
@@ -88,7 +90,9 @@ class AsyncState:
     flow: Array
     """The last change of the sum."""
     point: Array
-    """X after the move: what is sent."""
+    """X after the move."""
+    withheld: Array
+    """Share of the last move, and of the last flow, that was not sent."""
     velocity: Array
     """Running mean of the moves of X."""
     delay: Array
@@ -122,13 +126,15 @@ class DestinyAsync(AsyncAlgorithmBase):
     """Asynchronous accelerated DESTINY. An agent that wakes computes
 
         X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
-        D  = H_i(X) - (1 - w_ii) T_i + sum_j w_ij T_j
+        D  = H_i - (1 - w_ii) T_i + sum_j w_ij T_j          H_i at X, or at the X that was known before
         V  = X + r (mu U - eta D)                           U: mean move, r: age of what is known here
         F  = 1.2 D + theta F,   T = T + F
 
     and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
     difference, so that a message which is lost, late, doubled or out of order, and an agent that comes back
-    from an old checkpoint, only make knowledge older. Where all wake in turn and hear everything this is
+    from an old checkpoint, only make knowledge older. Who has computed H_i before it woke (`compute`) sends
+    at once, and less by half of the last move and of F: on average a message is used half a wake later. Where
+    all wake in turn, compute H_i then and hear everything, this is
     X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X): the accelerated recursion, with
     a momentum theta of the tracking in place of several rounds a step. Step sizes, momentum and penalty set
     themselves. docs/asynchrony.md has the rule, its fixed points and measurements.
@@ -193,10 +199,12 @@ class DestinyAsync(AsyncAlgorithmBase):
         s = AsyncState(
             X=X,
             H=H,
+            ahead=zero,
             D=nothing,
             total=nothing,
             flow=nothing,
             point=X,
+            withheld=zero,
             velocity=nothing,
             delay=np.ones(()),
             age=zero,
@@ -235,18 +243,18 @@ class DestinyAsync(AsyncAlgorithmBase):
         """The recursion of the class docstring, and the settings of the next wake."""
         s = self._receive(state, inbox, agent)
         news, count, w = s.inbox, s.count + 1, agent.weights
-        # A silent neighbour counts for less in X; the sums need the weights of W.
-        heed = MIXING * w * np.square(np.minimum(1.0, lower_median(news.uses) / news.uses))
-        X = (1 - heed.sum()) * s.point + weighted_sum(heed, news.point)
-        H = self.field(X, s.beta, agent)
+        X = mean_point(s, agent)
+        H = s.H if s.ahead else self.field(X, s.beta, agent)
         D = H - (1 - agent.own_weight) * s.total + weighted_sum(w, news.total)
         S = X - s.X
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
         cosine, age = self._momentum(s, D, S, delay, agent)
         mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
-        steepest, beta, own, L = self._curvature(s, X, H, count, agent)
-        eta = self.step_length(haste(news.rate, agent)) / L if L > 0 else L
+        steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
+        if not s.ahead:
+            steepest, beta, own, L = self._curvature(s, X, H, count, agent)
+        eta = self.step_length / L if L > 0 else L
         flow = (1 + (RELAX - 1) / delay) * D + self.tracking_momentum / delay * s.flow
         move = delay * (mu * velocity - eta * D)
         if (length := norm(move)) > REACH:
@@ -255,10 +263,13 @@ class DestinyAsync(AsyncAlgorithmBase):
         s = AsyncState(
             X=X,
             H=H,
+            ahead=np.zeros(()),
             D=D,
             total=s.total + flow,
             flow=flow,
             point=X + move,
+            # Who computed the gradient in this wake sends later: there is nothing to withhold.
+            withheld=s.ahead * WITHHELD / delay,
             velocity=velocity,
             delay=delay,
             age=age,
@@ -278,6 +289,19 @@ class DestinyAsync(AsyncAlgorithmBase):
         )
         s = arrays_only(s)
         return s, self._message(s, agent)
+
+    def compute(self, state: AsyncState, agent: LocalAgent) -> AsyncState:
+        """Compute the direction for the next wake, at the mean of the points that are known by now."""
+        s = state
+        if s.ahead:
+            return s
+        X = mean_point(s, agent)
+        H = self.field(X, s.beta, agent)
+        steepest, beta, own, L = self._curvature(s, X, H, s.count, agent)
+        beta, own, L = np.asarray(beta), np.asarray(own), np.asarray(L)
+        return replace(
+            s, H=H, ahead=np.ones(()), steepest=steepest, beta=beta, own_curvature=own, curvature=L
+        )
 
     def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
         """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
@@ -319,11 +343,11 @@ class DestinyAsync(AsyncAlgorithmBase):
         apart = max((norm(point - s.X) for point in s.inbox.point), default=0.0)
         return float(max(stationarity, violation(s.X), apart))
 
-    def step_length(self, haste: float = 1.0) -> float:
-        """eta L on this network, up to ``haste`` times as long where speeds differ."""
+    @property
+    def step_length(self) -> float:
+        """eta L on this network."""
         assert self.lambda_ is not None, "call on(network) first"
-        length = min(STEP, GAP * (1 - self.lambda_))
-        return max(length, min(STEP_MOST, haste * length))
+        return min(STEP, GAP * (1 - self.lambda_))
 
     @property
     def tracking_momentum(self) -> float:
@@ -333,34 +357,33 @@ class DestinyAsync(AsyncAlgorithmBase):
 
     def _receive(self, s: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent) -> AsyncState:
         """Keep the newest message of each neighbour, and how often each wakes."""
-        newest: dict[int, AsyncMessage] = {}
+        old, newest = s.inbox, dict[int, AsyncMessage]()
+        places = {j: k for k, j in enumerate(agent.neighbours.tolist())}
         for message in inbox:
-            k = int(np.searchsorted(agent.neighbours, message.sender))
-            known = newest[k].stamp if k in newest else s.inbox.stamp[k]
+            k = places[int(message.sender)]
+            known = newest[k].stamp if k in newest else old.stamp[k]
             if message.stamp > known:
                 newest[k] = message
         # A neighbour that has never been heard of counts as equally fast.
-        wakes = np.where(s.inbox.stamp > 0, 0.0, s.inbox.rate)
+        wakes = np.where(old.stamp > 0, 0.0, old.rate)
         if not newest:
-            rate = s.inbox.rate + SMOOTHING * (wakes - s.inbox.rate)
-            return replace(s, inbox=replace(s.inbox, rate=rate))
-        old, places = s.inbox, range(len(agent.neighbours))
-        new = replace(
-            old,
-            stamp=old.stamp.copy(),
-            echo=old.echo.copy(),
-            uses=old.uses.copy(),
-            point=np.stack([newest[k].point if k in newest else old.point[k] for k in places]),
-            total=np.stack([newest[k].total if k in newest else old.total[k] for k in places]),
-            age=old.age.copy(),
-            cosine=old.cosine.copy(),
+            return replace(s, inbox=replace(old, rate=old.rate + SMOOTHING * (wakes - old.rate)))
+        stamp, echo, uses, age, cosine = (
+            part.copy() for part in (old.stamp, old.echo, old.uses, old.age, old.cosine)
         )
-        for k, m in newest.items():
-            if new.stamp[k] > 0:
-                wakes[k] = m.stamp - new.stamp[k] if same_life(m.stamp, new.stamp[k]) else m.stamp % LIFE
-            new.stamp[k], new.echo[k], new.uses[k] = m.stamp, m.heard[agent.index], 1
-            new.age[k], new.cosine[k] = m.age, m.cosine
-        new = replace(new, rate=new.rate + SMOOTHING * (wakes - new.rate))
+        point, total = np.empty_like(old.point), np.empty_like(old.total)
+        for k in range(len(places)):
+            if k not in newest:
+                point[k], total[k] = old.point[k], old.total[k]
+                continue
+            m = newest[k]
+            now, before = float(m.stamp), float(old.stamp[k])
+            if before > 0:
+                wakes[k] = now - before if now // LIFE == before // LIFE else now % LIFE
+            stamp[k], echo[k], uses[k], age[k], cosine[k] = now, m.heard[agent.index], 1, m.age, m.cosine
+            point[k], total[k] = m.point, m.total
+        rate = old.rate + SMOOTHING * (wakes - old.rate)
+        new = Inbox(stamp, echo, uses, rate, point, total, age, cosine)
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
         return replace(s, inbox=new, curvature=curvature, scale=scale)
@@ -394,13 +417,13 @@ class DestinyAsync(AsyncAlgorithmBase):
     ) -> tuple[Array, Array]:
         """Cosine between tracker and last move; age t of the momentum, the neighbours' mean and 1 / r more.
 
-        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above -0.4 (1 - mu).
+        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above mu - 1.
         """
         own, w = agent.own_weight, agent.weights
         product = norm(D) * norm(S)
         cosine = inner(D, S) / product if product > 0 else product
         near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
-        if cosine > 0 and near > -RESTART * MOMENTUM / (age + MOMENTUM):  # mu = age / (age + MOMENTUM)
+        if cosine > 0 and near > -MOMENTUM / (age + MOMENTUM):  # mu - 1
             return cosine, SHRINK * age
         return cosine, age + 1 / delay
 
@@ -411,8 +434,8 @@ class DestinyAsync(AsyncAlgorithmBase):
             sender=np.asarray(float(agent.index)),
             stamp=np.asarray(LIFE * s.life + s.count),
             heard=heard,
-            point=s.point,
-            total=s.total,
+            point=s.point - s.withheld * (s.point - s.X),
+            total=s.total - s.withheld * s.flow,
             age=s.age,
             cosine=s.cosine,
             curvature=s.curvature,
@@ -420,19 +443,11 @@ class DestinyAsync(AsyncAlgorithmBase):
         )
 
 
-def same_life(one: Array, other: Array) -> bool:
-    """Whether two stamps of an agent are from the same life."""
-    return bool(one // LIFE == other // LIFE)
-
-
-def haste(rate: Array, agent: LocalAgent) -> float:
-    """Factor of the step: (mean rate times mean period)^2 around an agent, 1 if all are equally fast.
-
-    Where speeds differ, sums are shared by the seconds that agents take, and points move more slowly.
-    """
-    rate = np.maximum(rate, RATE_LEAST)
-    speed, period = (agent.own_weight + agent.weights @ r for r in (rate, 1 / rate))
-    return float((speed * period) ** 2)
+def mean_point(s: AsyncState, agent: LocalAgent) -> Array:
+    """X: the mean of the points, in which a neighbour that has been silent for long counts for less."""
+    news = s.inbox
+    heed = MIXING * agent.weights * np.square(np.minimum(1.0, lower_median(news.uses) / news.uses))
+    return np.asarray((1 - heed.sum()) * s.point + weighted_sum(heed, news.point))
 
 
 def lower_median(values: Array) -> float:

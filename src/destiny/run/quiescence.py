@@ -152,6 +152,12 @@ class UntilQuiet(AsyncAlgorithmBase):
         s = replace(s, inner=inner, levels=levels, stamps=stamps, busy=busy)
         return s, Letter(message, levels, stamps, s.standing)
 
+    def compute(self, state: StoppingState, agent: LocalAgent) -> StoppingState:
+        """What the method computes before its next wake; nothing for one that does not take part."""
+        if not self.takes_part(state, agent):
+            return state
+        return replace(state, inner=self.inner.compute(state.inner, AmongMembers(agent, state.standing)))
+
     def answer(
         self, state: StoppingState, inbox: Sequence[Letter], agent: LocalAgent
     ) -> tuple[StoppingState, Letter]:

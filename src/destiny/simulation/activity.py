@@ -43,20 +43,19 @@ class ActivityLog:
 
     def __init__(self, agents: int) -> None:
         self.agents = agents
-        self.rows: list[tuple[Array, Array, Array, Array]] = []
+        self.rows: list[tuple[int, int, float, float]] = []
 
-    def add(self, kind: str, agents: Array | int, begin: Array | float, end: Array | float) -> None:
-        """Agents spent the time from ``begin`` to ``end`` like that."""
-        columns = np.broadcast_arrays(float(KINDS.index(kind)), agents, begin, end)
-        self.rows.append(tuple(np.atleast_1d(np.asarray(c, float)) for c in columns))  # type: ignore[arg-type]
+    def add(self, kind: str, agent: int, begin: float, end: float) -> None:
+        """An agent spent the time from ``begin`` to ``end`` like that."""
+        self.rows.append((KINDS.index(kind), agent, begin, end))
 
     def summarise(self, seconds: float, bins: int = BINS) -> Activity:
         """The shares of each bin until ``seconds``; what was not added is waiting."""
         table = np.zeros((len(KINDS), self.agents, bins))
         if self.rows and seconds > 0:
-            kind, agent, begin, end = (np.concatenate(column) for column in zip(*self.rows, strict=True))
+            kind, agent, begin, end = (np.array(column) for column in zip(*self.rows, strict=True))
             edges = np.linspace(0, seconds, bins + 1)
-            place = (kind * self.agents + agent).astype(int)
+            place = kind * self.agents + agent
             flat = table.reshape(-1, bins)
             for k in range(bins):  # few bins, many intervals
                 inside = np.clip(np.minimum(end, edges[k + 1]) - np.maximum(begin, edges[k]), 0, None)

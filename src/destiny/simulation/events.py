@@ -131,15 +131,20 @@ class AsyncAgents:
         return self.algorithm.restart(self.checkpoints[i][-1], life)
 
     def wake(self, i: int) -> None:
-        """Compute, and send when that is done."""
+        """Wake, send when what that takes is computed, and compute what the next wake will need."""
         agent, fate = self.agents[i], self.fates[i]
         before = agent.gradients
-        self.states[i], message = self.algorithm.wake(self.states[i], self.inboxes[i], agent)
+        state, message = self.algorithm.wake(self.states[i], self.inboxes[i], agent)
         self.inboxes[i] = []
         self.wakes[i] += 1
         self.counts.wakes += 1
-        sent = self.time + fate.compute(agent.gradients - before)
-        self.activity.add("working", i, self.time, sent)
+        sent = self.time
+        if now := agent.gradients - before:
+            sent += fate.compute(now)
+        self.states[i] = self.algorithm.compute(state, agent)
+        later = agent.gradients - before - now
+        done = sent + fate.compute(later) if later or not now else sent
+        self.activity.add("working", i, self.time, done)
         self.size = self.size or sum(array.size for array in flatten(message).values())
         for j in self.receivers(i, message):
             delays = fate.travel()
@@ -150,10 +155,10 @@ class AsyncAgents:
                 self.push(sent + delay, "arrive", j, message)
         if self.wakes[i] % self.world.checkpoint == 0:
             # Older ones are kept if anybody may come back from them.
-            self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), self.states[i]]
-        again = sent + fate.nap()
-        if again > sent:
-            self.activity.add("away", i, sent, again)
+            self.checkpoints[i] = [*(self.checkpoints[i] if self.world.older else ()), state]
+        again = done + fate.nap()
+        if again > done:
+            self.activity.add("away", i, done, again)
         self.push(again, "wake", i, self.lives[i])
 
     def crash(self, i: int) -> None:

@@ -176,6 +176,8 @@ class AgentFate:
     def travel(self) -> list[float]:
         """Delays after which a message arrives: none if it is lost, two if it is doubled."""
         world = self.world
+        if world.loss == world.double == world.delay == 0:
+            return [0.0]
         lost, doubled = self._links.random(2)
         if lost < world.loss:
             return []
