@@ -107,7 +107,6 @@ class AsyncAgent(AgentProcess):
         X = first_point(s)
         self.value = s.problem.host([s.index]).value(X[None])
         self.state: StoppingState
-        self.computed: tuple[StoppingState, StoppingState] | None = None  # a state, and what follows from it
         if welcome is not None:
             self.state, self.stamp = self.method.start(welcome.message.point, self.agent), 0
         elif self.saved is None:
@@ -220,29 +219,22 @@ class AsyncAgent(AgentProcess):
             self.see_to_members()
             began, letters = time.monotonic(), self.exchange.take()
             if works := not self.out and self.takes_part:
-                state, letter = self.method.wake(self.prepared(), letters, self.agent)
+                state, letter = self.method.wake(self.state, letters, self.agent)
                 self.wakes += 1
                 self.tell(state, letter, "wake", letters)
                 self.send()
+                self.state = self.method.compute(self.state, self.agent)  # while the message travels
                 calm = self.measure()
             else:
                 self.say_again(letters)
+            took = time.monotonic() - began
             signal = self.connections.pending_signal()
             self.members.end_if_left(self.state, self.agent)
             if (stop := self.end(calm)) is not None:
                 return stop
             if signal is not None or (works and self.wakes % self.settings.checkpoint == 0):
                 self.save()
-            if works:  # while messages travel
-                self.computed = self.state, self.method.compute(self.state, self.agent)
-            took = time.monotonic() - began
         raise StoppedBySignal(signal, f"after wake {self.wakes}")
-
-    def prepared(self) -> StoppingState:
-        """The state with what was computed for the next wake, unless something has happened since."""
-        if self.computed is None or self.computed[0] is not self.state:
-            return self.state
-        return self.computed[1]
 
     @property
     def takes_part(self) -> bool:

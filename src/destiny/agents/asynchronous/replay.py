@@ -43,8 +43,6 @@ class ReplayedAgent:
         Events of the log that were made again.
     welcome : StoppingState or None
         Where an agent that has just come late begins.
-    computed : StoppingState or None
-        The state after a wake, with what was computed for the next one.
     """
 
     settings: Settings
@@ -56,7 +54,6 @@ class ReplayedAgent:
     states: dict[int, StoppingState | None] = field(default_factory=dict)
     done: int = 0
     welcome: StoppingState | None = None
-    computed: StoppingState | None = None
 
     @property
     def wakes(self) -> int:
@@ -151,8 +148,6 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
         event = one.events[one.done]
         one.done += 1
         standing = np.array(event.standing)
-        # What was computed for a wake is used if nothing has happened in between.
-        before_wake, one.computed = one.computed or one.state, None
         if event.kind == "start":
             before = one.states[event.stamp] if event.stamp else one.welcome or one.first
             if before is None:
@@ -174,7 +169,8 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
             one.welcome = method.start(inbox[0].message.point, one.agent)
             continue
         if event.kind == "wake":
-            one.state, letter = method.wake(before_wake, inbox, one.agent)
+            state, letter = method.wake(one.state, inbox, one.agent)
+            one.state = method.compute(state, one.agent)
         else:
             state = method.give_up(one.state, one.agent) if event.kind == "out" else one.state
             one.state, letter = method.answer(state, inbox, one.agent)
@@ -183,8 +179,6 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
                 f"the log of {one.settings.name} has message {event.stamp}, where {int(letter.stamp)} is "
                 "made: it belongs to another run, or lines are missing"
             )
-        if event.kind == "wake":
-            one.computed = method.compute(one.state, one.agent)
         if event.stamp in one.states:
             one.states[event.stamp] = one.state
         if uses[one.settings.index, event.stamp]:
