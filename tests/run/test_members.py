@@ -185,6 +185,18 @@ def test_who_leaves_goes_when_all_its_neighbours_know():
     assert all(member_ids(s.standing) == [0, 1, 3] for s in agents.states)
 
 
+def test_who_leaves_need_not_wait_for_a_neighbour_that_others_have_heard_from():
+    agents = restless(chance=1.0, least=0)
+    ask(agents, 2, 2)
+    assert change(agents, 2)
+    talk(agents, 2, [1])
+    all_talk(agents, 12, among=[0, 1, 3])  # agent 3 never speaks to agent 2, and all are done
+    assert not agents.algorithm.may_go(agents.states[2], agents.agents[2])
+    talk(agents, 1, [2])
+    agents.wake(2)
+    assert agents.algorithm.may_go(agents.states[2], agents.agents[2])
+
+
 def test_who_gives_up_does_so_for_one_set():
     agents = restless()
     agents.states[0] = agents.algorithm.give_up(agents.states[0], agents.agents[0])

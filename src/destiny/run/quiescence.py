@@ -211,10 +211,15 @@ class UntilQuiet(AsyncAlgorithmBase):
         return bool(are_members(state.standing)[agent.index])
 
     def may_go(self, state: StoppingState, agent: LocalAgent, done: Collection[int] = ()) -> bool:
-        """Whether the agent has left, and all neighbours that stay have said that they know, or are done."""
+        """Whether the agent has left, and all neighbours that stay know; ``done`` are those that have ended.
+
+        A member that is at level 2, or has ended, has heard from all other members of the same set.
+        """
         near = AmongMembers(agent, state.standing).neighbours
-        knows = state.spoke == epoch(state.standing)
-        return bool(state.standing[agent.index] == LEFT and all(knows[j] or j in done for j in near))
+        levels = state.levels[are_members(state.standing)]
+        all_know = bool(np.isin(levels, (ALL_QUIET, DONE)).any()) or any(j in done for j in near)
+        knows = bool((state.spoke[near] == epoch(state.standing)).all())
+        return bool(state.standing[agent.index] == LEFT) and (all_know or knows)
 
     # The end
 
