@@ -296,7 +296,8 @@ def test_the_penalty_follows_an_objective_that_steepens():
     rng = np.random.default_rng(0)
     spikes = rng.standard_normal((40, 600)) * (rng.random((40, 600)) < 0.05)  # kurtosis: steep at the answer
     problem = destiny.problems.sdl.from_data(np.linalg.qr(rng.standard_normal((40, 40)))[0] @ spikes, 1, 6)
-    states = [m.state for m, _ in zip(destiny.iterate(problem, networks.ring(6)), range(120), strict=False)]
+    moments = destiny.iterate(problem, networks.ring(6), DestinyMomentum())
+    states = [m.state for m, _ in zip(moments, range(120), strict=False)]
     assert states[-1].beta.max() > 5 * states[0].beta.max()
     assert max(float(s.violation.max()) for s in states) < 1
     np.testing.assert_allclose(states[-1].D.mean(axis=0), states[-1].H.mean(axis=0), atol=1e-9)

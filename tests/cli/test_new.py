@@ -168,7 +168,7 @@ def test_schemas_are_printed(command):
         ("destiny ne", ["network", "new"]),
         ("destiny network hyper", ["hypercube"]),
         ("destiny run --dr", ["--dry"]),
-        ("destiny agents ", ["check", "init"]),
+        ("destiny agents ", ["check", "init", "leave", "remove"]),
     ],
 )
 def test_shells_complete(command, monkeypatch, words, expected):
