@@ -24,7 +24,7 @@ STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
 SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
-MU_MOST = 0.98  # largest mu
+MU_MOST = 0.995  # largest mu
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 RELAX = 1.2  # factor of a tracker in its sum
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
