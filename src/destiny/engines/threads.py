@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents, Traffic, concatenate, map_arrays
 from destiny.engines.totals import Rows
+from destiny.engines.workers import WorkerThreads
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
 from destiny.storage import checkpoint as checkpoints
@@ -67,40 +68,40 @@ class Local:
 class SharedMemory:
     """Neighbour exchange between threads: write own rows, wait for the others, read all rows."""
 
-    def __init__(self, agents: int, workers: int) -> None:
+    def __init__(self, agents: int, threads: WorkerThreads) -> None:
         self.agents = agents
-        self.barrier = threading.Barrier(workers)
+        self.threads = threads
         self.lock = threading.Lock()
         self.buffers: dict[tuple[int, int, int], Array] = {}
         self.shown: tuple[dict[int, Sequence[Rows]], ...] = ({}, {})
         self.result: Any = None
 
-    def exchange(self, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
+    def exchange(self, worker: int, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
         """One round for the agents ``rows``."""
         # Two sets of buffers in turn: nobody can be two rounds ahead, so none is overwritten while read.
         buffers = [self.buffer(round % 2, k, block.shape[1]) for k, block in enumerate(blocks)]
         for buffer, block in zip(buffers, blocks, strict=True):
             buffer[rows] = block
-        self.barrier.wait()
+        self.threads.meeting.wait(worker)
         return buffers
 
-    def show(self, rows: slice, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        """One round without copies: the others read the blocks of the agents ``rows`` where they are."""
+    def show(self, worker: int, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
+        """One round without copies: the others read the worker's blocks where they are."""
         shown = self.shown[round % 2]
-        shown[rows.start] = blocks
-        self.barrier.wait()
-        self.shown[1 - round % 2].pop(rows.start, None)  # all have read what they heard in the round before
-        parts = [shown[start] for start in sorted(shown)]
+        shown[worker] = blocks
+        self.threads.meeting.wait(worker)
+        self.shown[1 - round % 2].pop(worker, None)  # all have read what they heard in the round before
+        parts = [shown[k] for k in sorted(shown)]
         return [[row for part in parts for row in part[k]] for k in range(len(blocks))]
 
-    def once(self, rows: slice, compute: Callable[[], S]) -> S:
+    def once(self, worker: int, compute: Callable[[], S]) -> S:
         """The first worker computes, the others wait."""
-        self.barrier.wait()  # all have read what was shown, and the result before this one
+        self.threads.meeting.wait(worker)  # all have read what was shown, and the result before this one
         for shown in self.shown:
-            shown.pop(rows.start, None)
-        if rows.start == 0:
+            shown.pop(worker, None)
+        if worker == 0:
             self.result = compute()
-        self.barrier.wait()
+        self.threads.meeting.wait(worker)
         result: S = self.result
         return result
 
@@ -112,23 +113,40 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class Channel:
-    """How the agents ``rows`` of one worker hear of the others: directly if it hosts all."""
+    """How the agents ``rows`` of one of several workers hear of the others."""
 
+    worker: int
     rows: slice
-    memory: SharedMemory | None
+    memory: SharedMemory
 
     def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
         """The worker's rows; every agent is heard."""
-        return W if self.memory is None else W[self.rows]
+        return W[self.rows]
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
-        return blocks if self.memory is None else self.memory.exchange(self.rows, round, blocks)
+        return self.memory.exchange(self.worker, self.rows, round, blocks)
 
     def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        return blocks if self.memory is None else self.memory.show(self.rows, round, blocks)
+        return self.memory.show(self.worker, round, blocks)
 
     def once(self, compute: Callable[[], S]) -> S:
-        return compute() if self.memory is None else self.memory.once(self.rows, compute)
+        return self.memory.once(self.worker, compute)
+
+
+class NoChannel:
+    """One worker hosts all agents and hears them directly."""
+
+    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
+        return W
+
+    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+        return blocks
+
+    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:  # noqa: ARG002
+        return blocks
+
+    def once(self, compute: Callable[[], S]) -> S:
+        return compute()
 
 
 class LocalTeam:
@@ -139,14 +157,14 @@ class LocalTeam:
     def __init__(self, problem: Problem, network: TopologyBase, workers: int) -> None:
         d = problem.agents
         self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
-        self.pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+        self.threads = WorkerThreads(workers) if workers > 1 else None
         self.blas = ThreadpoolController()
-        self.memory = SharedMemory(d, workers)
-        shared = self.memory if workers > 1 else None
+        memory = SharedMemory(d, self.threads) if self.threads else None
+        channels = [Channel(k, rows, memory) if memory else NoChannel() for k, rows in enumerate(self.slices)]
         with self.blas.limit(limits=1):  # the same bits of what is computed from the data, on any machine
             self.workers = [
-                HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, Channel(rows, shared))
-                for rows in self.slices
+                HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, channel)
+                for rows, channel in zip(self.slices, channels, strict=True)
             ]
 
     @property
@@ -168,32 +186,10 @@ class LocalTeam:
         """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""
         # A diverging iterate overflows on its way out; the run reports it in words.
         with self.blas.limit(limits=1), np.errstate(over="ignore", invalid="ignore"):
-            if self.pool is None:
+            if self.threads is None:
                 return [task(parts[0], self.workers[0])]
-            self.memory.barrier.reset()
-            others = [
-                self.pool.submit(self.run_guarded, task, part, worker)
-                for part, worker in zip(parts[1:], self.workers[1:], strict=True)
-            ]
-            try:
-                first = self.run_guarded(task, parts[0], self.workers[0])
-            except threading.BrokenBarrierError:  # another worker has the error to tell
-                first = None
-            errors = [job.exception() for job in others]
-            for error in sorted(
-                filter(None, errors), key=lambda e: isinstance(e, threading.BrokenBarrierError)
-            ):
-                raise error
-            return [first, *(job.result() for job in others)]  # type: ignore[list-item]
-
-    def run_guarded(self, task: Callable[[Any, HostedAgents], S], part: Any, worker: HostedAgents) -> S:
-        """Run a task; whatever ends it early frees the workers that wait for it."""
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # per thread
-                return task(part, worker)
-        except BaseException:
-            self.memory.barrier.abort()
-            raise
+            pairs = zip(parts, self.workers, strict=True)
+            return self.threads.run([partial(task, part, worker) for part, worker in pairs])
 
     def split(self, stack: Array) -> list[Array]:
         """An array of all agents, cut along axis 0 for the workers."""
@@ -258,5 +254,5 @@ class LocalTeam:
 
     def close(self) -> None:
         """Stop the threads."""
-        if self.pool is not None:
-            self.pool.shutdown()
+        if self.threads is not None:
+            self.threads.close()
