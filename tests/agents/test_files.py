@@ -16,7 +16,7 @@ import destiny
 from destiny import agents
 from destiny.agents import scaffold, status
 from destiny.agents.event_log import EventLog
-from destiny.agents.settings import parse_address
+from destiny.agents.neighbour_tables import parse_address
 from tests.helpers import ROOT
 from tests.helpers.agent_party import PATIENCE, Party, Running, end, free_host, wait_for
 

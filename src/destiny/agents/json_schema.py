@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from destiny.agents import settings
+from destiny.agents import message_tables, neighbour_tables, settings
 from destiny.experiments import file, json_schema
 from destiny.experiments.json_schema import table
 
@@ -73,7 +73,7 @@ def schema() -> dict[str, Any]:
         "neighbour": {
             "type": "array",
             "minItems": 1,
-            "items": table(settings.NEIGHBOUR, MEANINGS["neighbour"], settings.REQUIRED["neighbour"]),
+            "items": table(neighbour_tables.NEIGHBOUR, MEANINGS["neighbour"], neighbour_tables.REQUIRED),
         },
         "problem": json_schema.problem_schema(without=("agents", "dataset")),
         "network": json_schema.network_table(),
@@ -81,7 +81,7 @@ def schema() -> dict[str, Any]:
         "algorithm": json_schema.any_of(json_schema.algorithm_tables(label=False)),
         "stop": table(settings.STOP, MEANINGS["stop"]),
         "run": table(settings.RUN, MEANINGS["run"]),
-        "messages": table(settings.MESSAGES, MEANINGS["messages"]),
+        "messages": table(message_tables.MESSAGES, MEANINGS["messages"]),
     }
     return json_schema.document("DESTINY agent", tables, MEANINGS[""], settings.REQUIRED[""])
 

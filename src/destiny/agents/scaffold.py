@@ -12,7 +12,7 @@ from typing import Any
 from destiny import networks
 from destiny.agents import json_schema
 from destiny.agents.certificates import Authority, check_absent, write
-from destiny.agents.settings import check_name, parse_address
+from destiny.agents.neighbour_tables import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
 from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from destiny._version import __version__
+from destiny.agents.message_tables import read_async_messages, read_messages, read_participants
+from destiny.agents.neighbour_tables import check_letters, check_name, parse_address, read_neighbours
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
-from destiny.agents.transport.tls import Pin, TlsFiles, read_fingerprint
+from destiny.agents.transport.tls import TlsFiles
 from destiny.engines.same_settings import columns_of, digest, plain
 from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table
@@ -24,17 +26,14 @@ from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.asynchronous import NO_PRIVATE_SUMS, prepared_async
+from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
-from destiny.run.clipped import shortage
 from destiny.run.members import mixing_of, slowest_mixing
-from destiny.run.message_memory import unsteady
-from destiny.run.messages import PLAIN, Messages
+from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology
 from destiny.run.privacy import privacy_of, require_private_messages
-from destiny.run.private_sums import exposure
 from destiny.run.settings import settings_of
 from destiny.run.stopping import Rounds, Tolerance
 from destiny.storage import checkpoint as checkpoints
@@ -63,24 +62,12 @@ AGENT = {
     "late": list[int],
 }
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
-NEIGHBOUR = {
-    "name": str,
-    "index": int,
-    "address": str,
-    "identity": str,
-    "dial": bool,
-    "authority": str,
-    "fingerprint": str | list[str],
-    "neighbours": list[int],
-}
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int, "replay": bool}
-MESSAGES = {**file.MESSAGES, "participants": list[str]}
 REQUIRED = {
     "": ("agent", "tls", "neighbour", "problem"),
     "agent": ("name", "index", "agents", "run", "listen"),
     "tls": ("ca", "certificate", "key"),
-    "neighbour": ("name", "index", "address"),
 }
 OUT, CHECKPOINTS = "results", "checkpoints"
 NOISE = "noise.key"  # beside the checkpoints, the secret that the noise of private data comes from
@@ -240,19 +227,6 @@ def read(path: str | Path) -> Settings:
     return settings
 
 
-def check_letters(text: str, where: str) -> None:
-    """`SettingsError` unless a text has 1 to 100 printable characters."""
-    if not 0 < len(text) <= 100 or not text.isprintable():
-        raise SettingsError(f"{where} must have 1 to 100 printable letters; found {text!r}")
-
-
-def check_name(name: str, where: str) -> None:
-    """`SettingsError` if an agent's name cannot be the name of a folder."""
-    check_letters(name, where)
-    if name.startswith(".") or "/" in name or "\\" in name:
-        raise SettingsError(f"{where} must not start with a dot nor contain / or \\; found {name!r}")
-
-
 def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
     """The settings that must be equal at all agents, by name; nothing of an agent's data."""
     whole = not isinstance(s.network, Neighbourhood)
@@ -288,65 +262,6 @@ def shared_problem(table: dict[str, Any]) -> dict[str, Any]:
     """The keys of [problem] that must be equal at all agents, defaults written out."""
     complete = problem_table.complete_problem(table)
     return {key: value for key, value in complete.items() if key not in LOCAL}
-
-
-def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list[Neighbour]:
-    """Read [[neighbour]]: by default the agent with the lower index dials."""
-    neighbours: list[Neighbour] = []
-    for table in tables:
-        check(table, "[[neighbour]]", NEIGHBOUR, required=REQUIRED["neighbour"])
-        name, index = table["name"], table["index"]
-        if not 0 <= index < me["agents"] or index == me["index"]:
-            raise SettingsError(
-                f"[[neighbour]] {name!r} index must be that of another of the {me['agents']} agents; "
-                f"found {index}"
-            )
-        if any(name == n.name or index == n.index for n in neighbours) or name == me["name"]:
-            raise SettingsError(f"[[neighbour]] {name!r} ({index}) is named twice: names and indices differ")
-        host, port = parse_address(table["address"], f"[[neighbour]] {name!r} address")
-        dial = table.get("dial", me["index"] < index)
-        identity, pin = table.get("identity", name), read_pin(table, folder)
-        around = read_around(table, me)
-        degree = None if around is None else len(around)
-        neighbours.append(
-            Neighbour(name, index, host, port, identity, dial, pin, around=around, degree_in_file=degree)
-        )
-    if not neighbours:
-        raise SettingsError("an agent needs at least one [[neighbour]]")
-    return sorted(neighbours, key=lambda n: n.index)
-
-
-def read_around(table: dict[str, Any], me: dict[str, Any]) -> frozenset[int] | None:
-    """Read neighbours of a [[neighbour]]: whom it may say that it hears, None if the file does not tell."""
-    if "neighbours" not in table:
-        return None
-    given, count = table["neighbours"], me["agents"]
-    around = frozenset(given)
-    possible = all(0 <= other < count and other != table["index"] for other in given)
-    if not possible or len(around) < len(given) or me["index"] not in around:
-        raise SettingsError(
-            f"[[neighbour]] {table['name']!r} neighbours must be the indices, from 0 to {count - 1}, of all "
-            f"its neighbours, this agent's {me['index']} among them; found {given}"
-        )
-    return around
-
-
-def read_pin(table: dict[str, Any], folder: Path) -> Pin:
-    """Read authority and fingerprint of a [[neighbour]]."""
-    where, given = f"[[neighbour]] {table['name']!r} fingerprint", table.get("fingerprint", [])
-    texts = [given] if isinstance(given, str) else given
-    if not all(isinstance(text, str) for text in texts):
-        raise SettingsError(f"{where} must be a text or a list of texts; found {given!r}")
-    authority = folder / table["authority"] if "authority" in table else None
-    return Pin(authority, frozenset(read_fingerprint(text, where) for text in texts))
-
-
-def parse_address(text: str, where: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; an IPv6 address is in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 <= int(port) < 2**16:
-        raise SettingsError(f"{where} must be HOST:PORT; found {text!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def read_files(table: Any, folder: Path) -> TlsFiles:
@@ -436,58 +351,6 @@ def read_algorithm(
     return choice.algorithm, choice
 
 
-def read_messages(
-    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
-) -> tuple[Messages, str]:
-    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
-    check(table, "[messages]", MESSAGES)
-    setting, degree = table.get("private"), len(neighbours)
-    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
-    if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
-        raise SettingsError(f"[messages] {unsteady_network}")
-    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
-        raise SettingsError(f"[messages] {few}")
-    if isinstance(network, Neighbourhood):
-        alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
-        why = alone if degree == 1 else None
-    else:
-        why = exposure(network)
-    if setting is False or (setting is None and why is not None and not isinstance(network, Neighbourhood)):
-        reason = "" if setting is False else f" ({why})"
-        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
-    if why is not None:
-        raise SettingsError(
-            f"sums cannot be private: {why}; link it to a second one, or write private = false into "
-            "[messages] of every agent's file"
-        )
-    if plain != PLAIN and setting is None:
-        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
-        raise SettingsError(
-            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
-            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
-        )
-    return replace(plain, private=True), (
-        f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
-        "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
-    )
-
-
-def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str]:
-    """[messages] of an asynchronous method: plain, which somebody must have written down."""
-    check(table, "[messages]", MESSAGES)
-    if table.get("private") is not False:
-        raise SettingsError(
-            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
-            f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
-            "each neighbour read all numbers this agent sends, or choose a synchronous method"
-        )
-    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
-    return plain, (
-        f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
-        "and, in the worst case, data; and how fast this agent computes"
-    )
-
-
 def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
     """replay of [run]."""
     if "replay" in run and not asynchronous:
@@ -495,25 +358,6 @@ def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
             "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
         )
     return bool(run.get("replay", False))
-
-
-def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour]) -> list[str]:
-    """participants of [messages]: who may take part, by index."""
-    names: list[str] = table.get("participants", [])
-    if not names:
-        return []
-    if len(names) != me["agents"] or len(set(names)) != len(names):
-        raise SettingsError(
-            f"[messages] participants must be {me['agents']} different names in the order of their index; "
-            f"found {len(names)}"
-        )
-    for name, index in [(me["name"], me["index"]), *((n.name, n.index) for n in neighbours)]:
-        if names[index] != name:
-            raise SettingsError(
-                f"[messages] participants has {names[index]!r} as agent {index}, who is {name!r}: make them "
-                "equal"
-            )
-    return names
 
 
 def read_late(

@@ -1,0 +1,91 @@
+"""[messages] in agent files: whether sums are private, how numbers are sent, and who takes part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from destiny.agents.transport.neighbour import Neighbour
+from destiny.errors import SettingsError
+from destiny.experiments import file
+from destiny.experiments.schema import check
+from destiny.networks.local_view import Neighbourhood
+from destiny.protocols import TopologyBase
+from destiny.run.asynchronous import NO_PRIVATE_SUMS
+from destiny.run.clipped import shortage
+from destiny.run.message_memory import unsteady
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.private_sums import exposure
+
+MESSAGES = {**file.MESSAGES, "participants": list[str]}
+
+
+def read_messages(
+    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
+) -> tuple[Messages, str]:
+    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
+    check(table, "[messages]", MESSAGES)
+    setting, degree = table.get("private"), len(neighbours)
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
+    if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
+        raise SettingsError(f"[messages] {unsteady_network}")
+    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
+        raise SettingsError(f"[messages] {few}")
+    if isinstance(network, Neighbourhood):
+        alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
+        why = alone if degree == 1 else None
+    else:
+        why = exposure(network)
+    if setting is False or (setting is None and why is not None and not isinstance(network, Neighbourhood)):
+        reason = "" if setting is False else f" ({why})"
+        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
+    if why is not None:
+        raise SettingsError(
+            f"sums cannot be private: {why}; link it to a second one, or write private = false into "
+            "[messages] of every agent's file"
+        )
+    if plain != PLAIN and setting is None:
+        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
+        raise SettingsError(
+            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
+            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
+        )
+    return replace(plain, private=True), (
+        f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
+        "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
+    )
+
+
+def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str]:
+    """[messages] of an asynchronous method: plain, which somebody must have written down."""
+    check(table, "[messages]", MESSAGES)
+    if table.get("private") is not False:
+        raise SettingsError(
+            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
+            f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
+            "each neighbour read all numbers this agent sends, or choose a synchronous method"
+        )
+    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
+    return plain, (
+        f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
+        "and, in the worst case, data; and how fast this agent computes"
+    )
+
+
+def read_participants(table: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour]) -> list[str]:
+    """participants of [messages]: who may take part, by index."""
+    names: list[str] = table.get("participants", [])
+    if not names:
+        return []
+    if len(names) != me["agents"] or len(set(names)) != len(names):
+        raise SettingsError(
+            f"[messages] participants must be {me['agents']} different names in the order of their index; "
+            f"found {len(names)}"
+        )
+    for name, index in [(me["name"], me["index"]), *((n.name, n.index) for n in neighbours)]:
+        if names[index] != name:
+            raise SettingsError(
+                f"[messages] participants has {names[index]!r} as agent {index}, who is {name!r}: make them "
+                "equal"
+            )
+    return names
