@@ -6,7 +6,7 @@
 the package derive from the bases; other objects are wrapped once, where they come in
 (`destiny.problems.own_problem`, `destiny.run.own_network`, `destiny.run.own_algorithm`). Inside, nobody asks
 whether a member is there. The contract of step rules is `destiny.steps.StepRule`, that of engines is in
-`destiny.engines.hosted`.
+`destiny.engines.team`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import destiny
 from destiny.algorithms import KINDS, METHODS, DeEPCA
 from destiny.algorithms.blocks.step_sizes import Constant, Lipschitz
 from destiny.engines import Local
-from destiny.engines.hosted import SilentAgents
+from destiny.engines.silent_agents import SilentAgents
 from destiny.experiments import file as experiment
 from destiny.geometry import stiefel
 from destiny.run.inputs import prepared_algorithm

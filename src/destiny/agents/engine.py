@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SingleAgentEngine:
-    """Engine of a process that hosts one agent (`destiny.engines.hosted.Engine`)."""
+    """Engine of a process that hosts one agent (`destiny.engines.team.Engine`)."""
 
     connections: Connections
     index: int
@@ -97,7 +97,7 @@ class OneAgent(HostedAgents):
 
 
 class AgentTeam(SingleWorkerTeam):
-    """The one agent of this process (`destiny.engines.hosted.Team`)."""
+    """The one agent of this process (`destiny.engines.team.Team`)."""
 
     leader = True
 

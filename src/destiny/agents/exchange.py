@@ -1,4 +1,4 @@
-"""The rounds of an agent (`destiny.engines.hosted.Exchange`): one message to and from each neighbour."""
+"""The rounds of an agent (`destiny.engines.exchange.Exchange`): one message to and from each neighbour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal, is_finite
 from destiny.agents.transport.neighbour import Message, Neighbour
-from destiny.engines.hosted import SumExchange, rows_of
+from destiny.engines.exchange import SumExchange
+from destiny.engines.hosted import rows_of
 from destiny.errors import DestinyError, SettingsError
 from destiny.protocols import Array, TopologyBase
 

@@ -13,7 +13,7 @@ from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.settings import Settings
 from destiny.agents.transport.connections import Connections
-from destiny.engines.hosted import Team
+from destiny.engines.team import Team
 from destiny.geometry.stiefel import random_point, violation
 from destiny.protocols import AlgorithmBase, Array
 from destiny.run.history import History

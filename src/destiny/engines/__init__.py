@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from destiny.engines.hosted import Engine
 from destiny.engines.liars import Liars
 from destiny.engines.ranks.engine import DEADLINE, Mpi
 from destiny.engines.ranks.launch import launched
+from destiny.engines.team import Engine
 from destiny.engines.threads import Local
 from destiny.errors import SettingsError
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,108 +12,25 @@ from scipy.sparse import csr_array
 
 from destiny.engines import fixed_point, quantisation, totals
 from destiny.engines.clipping import clipped_round
+from destiny.engines.exchange import DirectExchange, Exchange, SumExchange
 from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
 from destiny.engines.quantisation import Copies
 from destiny.engines.totals import Rows, Words
+from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
 from destiny.protocols import (
     Array,
     CountedSamples,
     GeneralisedHosted,
     Hosted,
-    Observer,
-    Problem,
     QuadraticHosted,
     RegularisedHosted,
     Regulariser,
     Sampled,
     TopologyBase,
 )
-from destiny.storage.checkpoint import Saved
 
 S = TypeVar("S")
-EVALUATIONS = ("gradients", "minibatches", "values")
-
-
-class Exchange(Protocol):
-    """How a round's blocks travel between processes or threads."""
-
-    def adopt(self, W: csr_array[Any, Any]) -> csr_array[Any, Any]:
-        """Use W from now on; its rows of the hosted agents, with a column for every agent heard."""
-
-    def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
-        """Blocks of the hosted agents ``(hosted, k)`` -> the same blocks of all agents heard ``(heard, k)``.
-
-        They come as they were given or side by side in one array, with the agents in the order of their
-        index, and are valid until the next round. Of messages of few bits (`destiny.engines.quantisation`)
-        the first block holds integers: its bits arrive as they are.
-        """
-
-
-@runtime_checkable
-class DirectExchange(Exchange, Protocol):
-    """An exchange between workers that can read each other's memory."""
-
-    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        """`swap` without copies: blocks have a row for each hosted agent and stay until the next round."""
-
-    def once(self, compute: Callable[[], S]) -> S:
-        """What one of the workers computes, for all of them."""
-
-
-@dataclass
-class Traffic:
-    """What a run has cost so far; the same on every engine.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds of communication.
-    scalars : int
-        Numbers sent over all links of the network.
-    bytes : int
-        What they took: 8 bytes each, or less where messages have few bits (`destiny.Messages`).
-    gradients, minibatches, values : int
-        Evaluations by each agent of its own f_i: full gradients, gradients of mini-batches, values.
-    """
-
-    rounds: int = 0
-    scalars: int = 0
-    gradients: int = 0
-    minibatches: int = 0
-    values: int = 0
-    bytes: int = 0
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:
-        """Of a checkpoint; one written before evaluations were counted has none of them."""
-        counted = {name: facts.get(name, 0) for name in EVALUATIONS}
-        return cls(
-            facts["round"], facts["scalars"], bytes=facts.get("bytes", 8 * facts["scalars"]), **counted
-        )
-
-    def facts(self) -> dict[str, int]:
-        return {"round": self.rounds, "scalars": self.scalars, "bytes": self.bytes, **self.evaluations()}
-
-    def evaluations(self) -> dict[str, int]:
-        """What each agent has computed, by name."""
-        return {name: getattr(self, name) for name in EVALUATIONS}
-
-
-class SumExchange(Exchange, Protocol):
-    """An exchange between agents of which none may know another's numbers."""
-
-    def sum(
-        self, round: int, slot: Slot, known: fixed_point.Exponents, numbers: Array, rider: float | None
-    ) -> tuple[Array, float]:
-        """What the neighbours' numbers add up to ``(width,)``, and the largest rider of all.
-
-        ``numbers (width,)`` and ``rider`` are the agent's own; ``known`` has its exponents, which are
-        replaced by those that it chooses in this round.
-        """
-
-    def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
-        """Add masks to words, in place, that cancel in the total over all agents and in nothing less."""
 
 
 class HostedAgents:
@@ -417,47 +332,6 @@ class HostedAgents:
         )
 
 
-class SilentAgents:
-    """Stand-in whose `mix` returns its input: shapes of states and sizes of messages without communication.
-
-    Attributes
-    ----------
-    largest : int
-        Numbers in the largest message that an agent would have sent.
-    bytes : int
-        Bytes of the largest message, with numbers of so many bits.
-    groups : int
-        The most exponents that a message would have, were sums private.
-    """
-
-    def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
-        self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
-        self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
-        self.sampled, self.clipped = agents.sampled, agents.clipped
-        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
-        self.largest = self.groups = self.bytes = 0
-
-    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
-        widths = tuple(a.size // len(self.ids) for a in arrays)
-        self.largest = max(self.largest, sum(widths))
-        self.bytes = max(self.bytes, quantisation.message_bytes(widths, self.bits))
-        self.groups = max(self.groups, fixed_point.layout(widths).groups)
-        return tuple(a.copy() for a in arrays)
-
-    def once(self, compute: Callable[[], S]) -> S:
-        return compute()
-
-    def spanning_tree(self) -> Array:
-        size = min(self.count, totals.CANDIDATES)
-        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
-        return np.tile([-1.0, 0.0], (len(self.ids), 1))
-
-    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
-        size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
-        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
-        return tuple(a.copy() for a in arrays)
-
-
 def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
     """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
     rows = W[ids]
@@ -472,107 +346,3 @@ def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:
     return [
         np.ascontiguousarray(stack[:, end - width : end]) for end, width in zip(ends, widths, strict=True)
     ]
-
-
-class Team(Observer, Protocol):
-    """The agents of a run wherever they live, as `iterate` and `solve` see them.
-
-    ``parts`` is a list with one state (or array) per worker of this process. Every process of a run calls the
-    same methods in the same order. An observer's numbers are the same in all processes.
-    """
-
-    @property
-    def hosts(self) -> list[NDArray[np.intp]]:
-        """Which agents each worker of this process hosts, in the order of their index."""
-
-    @property
-    def leader(self) -> bool:
-        """Whether this process speaks for the run: the one that prints and writes results."""
-
-    @property
-    def traffic(self) -> Traffic:
-        """What the run has cost so far."""
-
-    def rewind(self, traffic: Traffic) -> None:
-        """Count on from ``traffic``: a run is resumed."""
-
-    def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
-        """Run ``task(part, agents)`` for every worker of this process."""
-
-    def split(self, stack: Array) -> list[Array]:
-        """An array of all agents ``(d, ...)``, cut along axis 0 for the workers of this process."""
-
-    def join(self, parts: Sequence[Any]) -> Any:
-        """A state of all agents, agents on axis 0."""
-
-    def own(self, parts: Sequence[Any]) -> Any:
-        """A state of the agents of this process."""
-
-    def collect(self, parts: Sequence[Array]) -> Array:
-        """An array of all agents at the leader; elsewhere that of the agents of the process."""
-
-    def gather(self, parts: Sequence[Array]) -> Array:
-        """An array of all agents ``(d, ...)``, in every process."""
-
-    def mean(self, parts: Sequence[Array]) -> Array:
-        """Average over all agents, added in the order of their index, in every process."""
-
-    def values(self, X: Array) -> Array:
-        """f_i(X) of every agent at one common X, ``(d,)``."""
-
-    def set_flood(self, parts: Sequence[Array] | None) -> None:
-        """Start a new max-consensus among the agents, or end it with None."""
-
-    @property
-    def flood(self) -> Array:
-        """What every agent of this process has heard as the largest value so far."""
-
-    def broadcast(self, value: Any) -> Any:
-        """Return the leader's JSON-serialisable ``value`` in every process."""
-
-    def any_signal(self, signal: str | None) -> str | None:
-        """Return the name of a signal that any process received, in all processes after the same step.
-
-        Processes compare their signals a few times a second, not after every step.
-        """
-
-    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:
-        """Return the leader's start; raise SettingsError if processes differ in ``facts`` or start."""
-
-    def save(self, folder: Path, saved: Saved) -> None:
-        """Write a checkpoint; ``saved.state`` holds the agents of this process."""
-
-    def close(self) -> None:
-        """Release threads, requests and connections."""
-
-
-class Engine(Protocol):
-    """Where agents live: makes the team of a run."""
-
-    @property
-    def leader(self) -> bool:
-        """Whether this process is the one that prints and writes results."""
-
-    def require_same(self, facts: Mapping[str, Any]) -> None:
-        """Raise SettingsError if ``facts`` differ between processes."""
-
-    def connect(self, problem: Problem, network: TopologyBase) -> Team:
-        """Load what the agents hosted here need."""
-
-    def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
-        """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""
-
-
-def concatenate(*arrays: Array) -> Array:
-    """Arrays of some agents as one of all; what is stored once for agents that are equal stays so."""
-    if all(a.strides[0] == 0 for a in arrays) and all((a[0] == arrays[0][0]).all() for a in arrays):
-        return np.broadcast_to(arrays[0][0], (sum(map(len, arrays)), *arrays[0].shape[1:]))
-    return np.concatenate(arrays)
-
-
-def map_arrays(function: Callable[..., Array], *states: Any) -> Any:
-    """Apply a function to every array of (nested) dataclasses of the same type."""
-    if isinstance(states[0], np.ndarray):
-        return function(*states)
-    parts = {f.name: map_arrays(function, *(getattr(s, f.name) for s in states)) for f in fields(states[0])}
-    return type(states[0])(**parts)

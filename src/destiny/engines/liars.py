@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from destiny.engines.hosted import Exchange
+from destiny.engines.exchange import Exchange
 from destiny.engines.threads import Local, LocalTeam
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
@@ -105,7 +105,7 @@ class Liars:
 
 
 class LyingExchange:
-    """Messages of all agents in one process (`destiny.engines.hosted.Exchange`), those of liars replaced."""
+    """Messages of all agents in one process (`Exchange`), those of liars replaced."""
 
     def __init__(self, exchange: Exchange, liars: Liars) -> None:
         self.exchange, self.liars = exchange, list(liars.agents)

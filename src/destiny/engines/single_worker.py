@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines.hosted import HostedAgents, Traffic
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.traffic import Traffic
 from destiny.protocols import Array
 
 S = TypeVar("S")
 
 
 class SingleWorkerTeam:
-    """The part of `destiny.engines.hosted.Team` that needs no other process; see there."""
+    """The part of `destiny.engines.team.Team` that needs no other process; see there."""
 
     def __init__(self, agents: HostedAgents) -> None:
         self.agents = agents

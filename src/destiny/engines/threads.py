@@ -15,8 +15,10 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from destiny.engines.cores import allowed_cores
-from destiny.engines.hosted import HostedAgents, Traffic, concatenate, map_arrays
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.team import concatenate, map_arrays
 from destiny.engines.totals import Rows
+from destiny.engines.traffic import Traffic
 from destiny.engines.workers import WorkerThreads
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
@@ -150,7 +152,7 @@ class NoChannel:
 
 
 class LocalTeam:
-    """The workers of a run (`destiny.engines.hosted.Team`)."""
+    """The workers of a run (`destiny.engines.team.Team`)."""
 
     leader = True
 

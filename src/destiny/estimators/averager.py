@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.engines.hosted import Engine, HostedAgents, Traffic
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.team import Engine
 from destiny.engines.totals import PHASES
+from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
 from destiny.run import message_memory

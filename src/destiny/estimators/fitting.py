@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, engine_for_command
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.inputs import (
     CheckedRows,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from destiny import networks
 from destiny.engines import Mpi
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.estimators.averager import Averager
 from destiny.estimators.rows import Table

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from destiny.engines.hosted import HostedAgents, Team
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.team import Team
 from destiny.problems import Centred
 from destiny.problems.data.partition import Shift
 from destiny.problems.quadratic import Quadratic

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.errors import SettingsError
 from destiny.run import privacy
 from destiny.run.messages import PLAIN

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from destiny.engines.hosted import HostedAgents, Team
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.team import Team
 from destiny.errors import MismatchError, NetworkError
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from destiny.engines.hosted import HostedAgents, Team
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.team import Team
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.generalised import MassMatrix
 from destiny.geometry.stiefel import identity, sym, transpose

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from destiny.engines.hosted import Team
+from destiny.engines.team import Team
 from destiny.protocols import AlgorithmBase, Array
 from destiny.run import message_memory
 from destiny.run.agreement import DecentralisedStop

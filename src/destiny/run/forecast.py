@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from destiny.engines.hosted import HostedAgents, SilentAgents
+from destiny.engines.hosted import HostedAgents
+from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
 from destiny.problems.private_part import private_part
 from destiny.problems.quadratic import Quadratic

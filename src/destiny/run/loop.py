@@ -11,8 +11,11 @@ import numpy as np
 
 from destiny._version import __version__
 from destiny.engines import Local
-from destiny.engines.hosted import Engine, HostedAgents, SilentAgents, Team, Traffic
+from destiny.engines.hosted import HostedAgents
 from destiny.engines.same_settings import columns_of
+from destiny.engines.silent_agents import SilentAgents
+from destiny.engines.team import Engine, Team
+from destiny.engines.traffic import Traffic
 from destiny.problems import Centred
 from destiny.protocols import (
     Algorithm,

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from destiny.engines import fixed_point, quantisation
 from destiny.engines.fixed_point import Agreed
-from destiny.engines.hosted import HostedAgents, Team
+from destiny.engines.hosted import HostedAgents
 from destiny.engines.quantisation import FULL, Copies
+from destiny.engines.team import Team
 from destiny.errors import MismatchError, NetworkError
 from destiny.protocols import AlgorithmBase, Array, TopologyBase
 from destiny.run import private_sums

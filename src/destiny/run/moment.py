@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from destiny.engines.hosted import Team, Traffic
+from destiny.engines.team import Team
+from destiny.engines.traffic import Traffic
 from destiny.geometry.generalised import MassMatrix
 from destiny.protocols import Array
 from destiny.run import metrics

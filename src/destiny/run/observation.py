@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from destiny.engines.hosted import Team
+from destiny.engines.team import Team
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import norm
 from destiny.protocols import AlgorithmBase, Array, Regulariser

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.protocols import Array
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Rule

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.protocols import (
     AlgorithmBase,
     Array,

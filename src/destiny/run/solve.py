@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from destiny.engines.hosted import Engine
+from destiny.engines.team import Engine
 from destiny.protocols import (
     Algorithm,
     Array,

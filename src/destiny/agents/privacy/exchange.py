@@ -56,7 +56,7 @@ AHEAD = 2  # rounds that a neighbour may have begun which this agent has not fin
 
 
 class PrivateExchange(MaskedSender):
-    """`Exchange` by masked sums (`destiny.engines.hosted.SumExchange`).
+    """`Exchange` by masked sums (`destiny.engines.exchange.SumExchange`).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class PrivateExchange(MaskedSender):
     def sum(
         self, round: int, slot: Slot, known: Exponents, numbers: Array, rider: float | None
     ) -> tuple[Array, float]:
-        """One round: see `destiny.engines.hosted.SumExchange`."""
+        """One round: see `destiny.engines.exchange.SumExchange`."""
         own = [numbers] if rider is None else [numbers, np.array([rider])]
         self.known, self.plan = known, None
         if known.fresh:

@@ -114,7 +114,7 @@ class Channel(Requests):
 
 
 class Neighbours:
-    """Exchange between ranks (`destiny.engines.hosted.Exchange`)."""
+    """Exchange between ranks (`destiny.engines.exchange.Exchange`)."""
 
     def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch, crowded: bool = False) -> None:
         self.MPI, self.comm, self.owner, self.watch, self.crowded = MPI, comm, owner, watch, crowded

@@ -61,7 +61,7 @@ class Signals(Requests):
 
 
 class SharedRows:
-    """Exchange between ranks of one host (`destiny.engines.hosted.Exchange`), on a network that stays.
+    """Exchange between ranks of one host (`destiny.engines.exchange.Exchange`), on a network that stays.
 
     A rank writes its rows and tells its neighbours. When all of them have told it the same, it reads theirs.
     It writes to the same set again two rounds later: by then it has heard of the round between, which each

@@ -110,7 +110,7 @@ def crowded(MPI: Any, comm: Any) -> tuple[bool, bool]:
 
 
 class MpiTeam(SingleWorkerTeam):
-    """The agents of this rank among those of all ranks (`destiny.engines.hosted.Team`)."""
+    """The agents of this rank among those of all ranks (`destiny.engines.team.Team`)."""
 
     def __init__(
         self, problem: Problem, network: TopologyBase, owner: NDArray[np.intp], ranks: Ranks

@@ -1,0 +1,55 @@
+"""Agents that compute and send nothing: to learn how large the messages of a method are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines.hosted import HostedAgents
+from destiny.protocols import Array
+
+S = TypeVar("S")
+
+
+class SilentAgents:
+    """Stand-in whose `mix` returns its input: shapes of states and sizes of messages without communication.
+
+    Attributes
+    ----------
+    largest : int
+        Numbers in the largest message that an agent would have sent.
+    bytes : int
+        Bytes of the largest message, with numbers of so many bits.
+    groups : int
+        The most exponents that a message would have, were sums private.
+    """
+
+    def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
+        self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
+        self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
+        self.sampled, self.clipped = agents.sampled, agents.clipped
+        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
+        self.largest = self.groups = self.bytes = 0
+
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
+        widths = tuple(a.size // len(self.ids) for a in arrays)
+        self.largest = max(self.largest, sum(widths))
+        self.bytes = max(self.bytes, quantisation.message_bytes(widths, self.bits))
+        self.groups = max(self.groups, fixed_point.layout(widths).groups)
+        return tuple(a.copy() for a in arrays)
+
+    def once(self, compute: Callable[[], S]) -> S:
+        return compute()
+
+    def spanning_tree(self) -> Array:
+        size = min(self.count, totals.CANDIDATES)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
+        return np.tile([-1.0, 0.0], (len(self.ids), 1))
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
+        size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
+        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
+        return tuple(a.copy() for a in arrays)
