@@ -1,0 +1,56 @@
+"""The contract: what problems, networks and algorithms must have, and what else they may be asked for.
+
+`Problem`, `Topology` and `Algorithm` are what a user's object must have, and no more. `ProblemBase`,
+`TopologyBase` and `AlgorithmBase` are the whole contract: every further member has a default.
+`AsyncAlgorithm` and `AsyncAlgorithmBase` are the same for agents that do not wait for each other. Classes of
+the package derive from the bases; other objects are wrapped once, where they come in
+(`destiny.problems.own_problem`, `destiny.run.own_network`, `destiny.run.own_algorithm`). Inside, nobody asks
+whether a member is there. The contract of step rules is `destiny.steps.StepRule`, that of engines is in
+`destiny.engines.team`.
+"""
+
+from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase, Observer
+from destiny.protocols.arrays import Array, State
+from destiny.protocols.asynchronous import LIFE, AsyncAlgorithm, AsyncAlgorithmBase, LocalAgent, Message
+from destiny.protocols.networks import Topology, TopologyBase
+from destiny.protocols.problems import (
+    CountedSamples,
+    GeneralisedHosted,
+    Hosted,
+    Objective,
+    Problem,
+    ProblemBase,
+    QuadraticHosted,
+    RegularisedHosted,
+    Regulariser,
+    Sampled,
+)
+from destiny.protocols.wrapping import forward
+
+__all__ = [
+    "LIFE",
+    "About",
+    "Agents",
+    "Algorithm",
+    "AlgorithmBase",
+    "Array",
+    "AsyncAlgorithm",
+    "AsyncAlgorithmBase",
+    "CountedSamples",
+    "GeneralisedHosted",
+    "Hosted",
+    "LocalAgent",
+    "Message",
+    "Objective",
+    "Observer",
+    "Problem",
+    "ProblemBase",
+    "QuadraticHosted",
+    "RegularisedHosted",
+    "Regulariser",
+    "Sampled",
+    "State",
+    "Topology",
+    "TopologyBase",
+    "forward",
+]

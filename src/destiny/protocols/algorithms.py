@@ -1,0 +1,223 @@
+"""The contract of synchronous methods: what they see, what they must have and what they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from destiny.protocols.arrays import Array, State
+from destiny.protocols.networks import TopologyBase
+from destiny.protocols.problems import Regulariser
+
+_Result = TypeVar("_Result")
+
+
+class Agents(Protocol):
+    """What an algorithm sees. Axis 0 of every array = the agents hosted in this process."""
+
+    @property
+    def ids(self) -> NDArray[np.intp]:
+        """Indices of the hosted agents in the network."""
+
+    @property
+    def regulariser(self) -> Regulariser | None:
+        """r of the problem, None if the objective is smooth."""
+
+    def gradient(self, X: Array, step: int | None = None) -> Array:
+        """Euclidean gradients of the hosted agents at their own X_i.
+
+        With the number of a step, a problem with mini-batches gives those of the step's samples.
+        """
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the gradients of a step are those of mini-batches."""
+
+    def hessian(self) -> Array | None:
+        """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V for all X and V.
+
+        None where some f_i is not quadratic or does not know its A_i.
+        """
+
+    def mass(self, X: Array) -> Array:
+        """d M_i X_i of the hosted agents, where the constraint is X^T M X = I with M = sum M_i; else X."""
+
+    def value(self, X: Array) -> Array:
+        """f_i(X_i) of the hosted agents, ``(agents,)``; for line searches."""
+
+    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
+        """Weighted neighbour average of all arrays, in ONE message per neighbour and round.
+
+        ``again`` says that they come of the last call, as in a polynomial of W: messages of few bits then
+        tell what has changed since that call, and not since the same call of the last step.
+        """
+
+    @property
+    def clipped(self) -> bool:
+        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
+
+    @property
+    def private(self) -> bool:
+        """Whether agents learn sums over their neighbours, and averages by `exact_mean`, only.
+
+        Whatever is only averaged must be averaged by `exact_mean` then: rounds of `mix` can be solved for
+        what everybody had at first.
+        """
+
+    def spanning_tree(self) -> Array:
+        """A tree of few levels, for `exact_mean`: ``(agents, 2)``, the parents, and the depth of the tree.
+
+        For networks that stay; it takes two diameters of rounds.
+        """
+
+    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
+        """Averages over the network, read-only, the same bits at all agents, in three diameters of rounds.
+
+        For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
+        """
+
+    def once(self, compute: Callable[[], _Result]) -> _Result:
+        """What all agents compute alike from equal numbers: once in a process, and stored once."""
+
+
+class Observer(Protocol):
+    """What a metric sees: the whole network, out of band, never counted or timed."""
+
+    def gradient(self, X: Array) -> Array:
+        """Network average of the gradients at one common X, ``(n, p) -> (n, p)``."""
+
+    def value(self, X: Array) -> float:
+        """Objective f(X) = (1/d) sum f_i(X)."""
+
+    def mass(self, X: Array) -> Array:
+        """M X at one common X, ``(n, q) -> (n, q)``; X itself where the constraint is X^T X = I."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Properties of a method, which the tests verify."""
+
+    title: str
+    """Its name in papers."""
+    source: str
+    """Where it comes from."""
+    sends: int
+    """Matrices n x p sent to each neighbour in a round."""
+    triangles: int = 0
+    """Symmetric n x n matrices sent beside them, n (n + 1) / 2 numbers each."""
+    numbers: int = 0
+    """Single numbers sent beside the matrices."""
+    numbers_auto: int = 0
+    """Further numbers if the step size (or rho) is chosen automatically."""
+    rounds: int | str = 1
+    """Rounds of a step, or the name of the setting that says how many."""
+    totals: bool = False
+    """Whether it averages by `Agents.exact_mean`, which takes whole numbers."""
+    averaged: str = ""
+    """What of each agent is averaged so, in words: neighbours read it in plain messages."""
+    exact: bool = True
+    """Whether it converges to a stationary point; otherwise it stalls at a bias, or needs vanishing steps."""
+    needs: str = "doubly stochastic W"
+    """Requirements on the network."""
+    problem: str | None = None
+    """The only kind of problem it solves; None means any f."""
+    semidefinite: bool = False
+    """Whether f must be that of a positive semidefinite matrix, which noise may have made indefinite."""
+    alone: bool = False
+    """A method for one agent (d = 1)."""
+    axes: bool = False
+    """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
+    stochastic: bool = False
+    """Whether it takes gradients of mini-batches."""
+    variance_reduced: bool = False
+    """Whether the errors of its mini-batches vanish, so that it converges with steps that do not."""
+    regularised: bool = False
+    """Whether it minimises f + r for a regulariser r with a prox; otherwise smooth f only."""
+    generalised: bool = False
+    """Whether it takes the constraint X^T M X = I; otherwise X^T X = I only."""
+    star: bool = False
+    """Whether it needs a star: a coordinator linked to all others."""
+    reconstruction: bool = False
+    """Reconstructed from a description: it may differ in details from the method of the paper."""
+
+    def rounds_of(self, settings: object) -> int:
+        """Rounds of a step with these settings."""
+        return int(getattr(settings, self.rounds) if isinstance(self.rounds, str) else self.rounds)
+
+
+class Algorithm(Protocol[State]):
+    """A frozen dataclass of settings with two pure functions: what an algorithm must have."""
+
+    def init(self, X: Array, agents: Agents) -> State:
+        """First state from the starting points X ``(agents, n, p)``."""
+
+    def step(self, state: State, agents: Agents) -> State:
+        """One iteration; depends on its arguments alone."""
+
+
+class AlgorithmBase(ABC):
+    """An algorithm (`Algorithm`) with everything else it may be asked for."""
+
+    residual: Callable[[Any], Array] | None = None
+    """A method from a state to one number per agent, how far it is from done as far as it can tell.
+
+    Agents agree to stop by it; without one they cannot.
+    """
+
+    few_steps: bool = False
+    """Whether it takes a handful of large steps, so that each of them is measured."""
+
+    @abstractmethod
+    def init(self, X: Array, agents: Agents) -> Any:
+        """First state from the starting points X ``(agents, n, p)``."""
+
+    @abstractmethod
+    def step(self, state: Any, agents: Agents) -> Any:
+        """One iteration; depends on its arguments alone."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in files and sentences; by default that of its class."""
+        return type(self).__name__
+
+    @property
+    def about(self) -> About | None:
+        """What it says of itself, by which it is checked against a problem; nothing is checked without."""
+        return None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it converges to a stationary point, as far as it says."""
+        return self.about is None or self.about.exact
+
+    @property
+    def opening(self) -> int:
+        """Rounds before the first step."""
+        return 0
+
+    @property
+    def rounds_per_step(self) -> int:
+        """Rounds of a step, as `about` states them; 1 by default."""
+        return 1 if self.about is None else self.about.rounds_of(self)
+
+    @property
+    def step_rule(self) -> object:
+        """The step rule among its settings (`destiny.steps.StepRule`), if there is one."""
+        return None
+
+    def on(self, network: TopologyBase) -> AlgorithmBase:  # noqa: ARG002
+        """The same with what it needs to know of a network, which must be equal at all agents."""
+        return self
+
+    def tracked(self, state: Any) -> tuple[Array, Array] | None:  # noqa: ARG002
+        """The trackers and what they track, whose means over the agents are equal; None without trackers."""
+        return None
+
+    def remarks(self, state: Any, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
+        """Notes on the last state of the agents ``ids``, for the result."""
+        return []
