@@ -6,8 +6,9 @@ from scipy.linalg import eigh, svd
 
 import destiny
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
+from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack, unpack
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
-from destiny.algorithms.newton import DestinyNewton, left_hessian, misfit, pack, unpack
+from destiny.algorithms.newton import DestinyNewton
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import random_point, subspace_distance
 from destiny.storage.checkpoint import flatten

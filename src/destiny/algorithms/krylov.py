@@ -9,24 +9,21 @@ from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, turned_towards
+from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import SettingsError
-from destiny.geometry.stiefel import polar, random_point, violation
-from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
-from destiny.validation import is_whole
+from destiny.geometry.stiefel import polar, random_point
+from destiny.protocols import Agents, Array
 
 WIDTH = 2  # blocks of p columns in a message: fewer rounds than with one; three gain little more
 MOST = 12  # such messages whose vectors are kept; the better half of them when there is no room for more
-PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
 SEED = 1931  # any fixed number: the first block must be equal at all agents
 APART = 1e-8  # a larger difference between agents' blocks is no rounding: their averages mean nothing
 
 
 @dataclass(frozen=True)
-class KrylovState:
+class KrylovState(TreeState):
     """State of `DestinyKrylov`; every array has the hosted agents on axis 0, all with the same numbers."""
 
-    X: Array
     block: Array
     """Q, the next vectors to multiply with, as rows ``(agents, 2 p, n)``; zeros where there are fewer."""
     basis: Array
@@ -35,20 +32,12 @@ class KrylovState:
     """T = V C V^T."""
     size: Array
     """Number of vectors."""
-    tree: Array
-    """Parents and depth of the tree for averages (`Agents.spanning_tree`), ``(agents, 2)``."""
-    slope: Array
-    """Norm of the Riemannian gradient at X relative to ``scale``; 1 until it is known."""
-    scale: Array
-    """That of the start, to which residuals are relative; 0 until it is known."""
-    disagreement: Array
-    """How far X was from the mean where the last step began, by a random product."""
     apart: Array
     """The largest difference of Q from the mean in any step, by a random product."""
 
 
 @dataclass(frozen=True)
-class DestinyKrylov(AlgorithmBase):
+class DestinyKrylov(TreeMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
     A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`destiny.engines.totals`), in
@@ -62,12 +51,10 @@ class DestinyKrylov(AlgorithmBase):
     Parameters
     ----------
     diameter : int, optional
-        Diameter of the network; `on` sets it.
+        As in `TotalsMethod`.
     """
 
-    diameter: int | None = None
     kind = "destiny-krylov"
-    few_steps = True
     about = About(
         "DESTINY by Krylov spaces",
         "this package; docs/krylov.md",
@@ -79,29 +66,6 @@ class DestinyKrylov(AlgorithmBase):
         problem="pca",
     )
 
-    def __post_init__(self) -> None:
-        if self.diameter is not None and not (is_whole(self.diameter) and self.diameter >= 0):
-            raise SettingsError(f"diameter must be a whole number >= 0; found {self.diameter!r}")
-
-    @property
-    def opening(self) -> int:
-        """Rounds before the first step, in which agents find the tree."""
-        return 2 * (self.diameter or 0)
-
-    @property
-    def rounds(self) -> int:
-        """The most rounds of a step; without private sums, they are twice the depth of the tree."""
-        return PHASES * (self.diameter or 0)
-
-    def on(self, network: TopologyBase) -> DestinyKrylov:
-        """The same settings with the network's diameter; `SettingsError` if it changes."""
-        if network.changes or network.diameter is None:
-            raise SettingsError(
-                "destiny-krylov needs a network that stays; this one changes from round to round: "
-                "use destiny-momentum"
-            )
-        return replace(self, diameter=network.diameter)
-
     def init(self, X: Array, agents: Agents) -> KrylovState:
         """Find the tree; the first block is random, the same everywhere."""
         k, n, p = X.shape
@@ -111,9 +75,9 @@ class DestinyKrylov(AlgorithmBase):
         zero = np.zeros((k, 1, 1))
         return KrylovState(
             X=X,
-            block=_of_all(block, k),
-            basis=_of_all(np.zeros((most, n)), k),
-            projection=_of_all(np.zeros((most, most)), k),
+            block=shared(block, k),
+            basis=shared(np.zeros((most, n)), k),
+            projection=shared(np.zeros((most, most)), k),
             size=zero,
             tree=agents.spanning_tree(),
             slope=zero + 1.0,
@@ -127,12 +91,11 @@ class DestinyKrylov(AlgorithmBase):
         Q = _rows_in_use(s.block[0])
         s, mean = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean))
-        return replace(s, **{name: _of_all(array, len(s.X)) for name, array in arrays.items()})
+        return replace(s, **{name: shared(array, len(s.X)) for name, array in arrays.items()})
 
     def residual(self, s: KrylovState) -> Array:
-        """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
-        worst = np.maximum(np.maximum(s.slope, s.disagreement), np.where(s.apart > APART, 1.0, 0.0))
-        return np.maximum(worst[:, 0, 0], violation(s.X))
+        """That of `TreeMethod`; at least 1 where agents once computed different blocks."""
+        return np.maximum(super().residual(s), np.where(s.apart > APART, 1.0, 0.0)[:, 0, 0])
 
     def remarks(self, s: KrylovState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Whether agents computed different blocks from the same averages."""
@@ -211,8 +174,3 @@ def _probe(s: KrylovState) -> Array:
 def _rows_in_use(block: Array) -> Array:
     """Without the zeros at its end."""
     return block[: np.count_nonzero(block.any(axis=1))]
-
-
-def _of_all(array: Array, agents: int) -> Array:
-    """The same numbers for all agents hosted here, which are stored once."""
-    return np.broadcast_to(array, (agents, *array.shape))

@@ -11,13 +11,13 @@ from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
+from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.errors import SettingsError
-from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
-from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
+from destiny.geometry.stiefel import norm, polar, scalar, tangent
+from destiny.protocols import Agents, Array
 from destiny.validation import is_whole
 
-PHASES = 3  # an average takes at most so many diameters of rounds (`destiny.engines.totals`)
 DECREASE = 1e-4  # c of f(X+) <= f(X) + c <grad, step>, Armijo's rule
 # Of the largest mean of |f_i| so far, as in Hager and Zhang (2005): where f changes less its rounding may
 # hide by how much, that of single precision too, and slopes decide.
@@ -34,11 +34,12 @@ SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are on
 
 
 @dataclass(frozen=True)
-class LBFGSState:
-    """State of `DestinyLBFGS`; every array has the hosted agents on axis 0, all with the same numbers."""
+class LBFGSState(TreeState):
+    """State of `DestinyLBFGS`; every array has the hosted agents on axis 0, all with the same numbers.
 
-    X: Array
-    """The best point so far: every later one has a smaller f."""
+    X is the best point so far: every later one has a smaller f.
+    """
+
     gradient: Array
     """Mean of the Euclidean gradients at X."""
     value: Array
@@ -61,18 +62,10 @@ class LBFGSState:
     """1 if the next step averages the points: at the start, and when they were found to differ."""
     meetings: Array
     """How many times they were averaged."""
-    tree: Array
-    """Parents and depth of the tree for averages (`Agents.spanning_tree`), ``(agents, 2)``."""
-    slope: Array
-    """Norm of the Riemannian gradient at X relative to ``scale``; 1 until it is known."""
-    scale: Array
-    """That of the start, to which residuals are relative; 0 until it is known."""
-    disagreement: Array
-    """How far the agent's trial point was from the mean in the last step, by a random product."""
 
 
 @dataclass(frozen=True)
-class DestinyLBFGS(AlgorithmBase):
+class DestinyLBFGS(TreeMethod):
     """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
 
     A step averages the gradients and values of all f_i at one common point along a spanning tree
@@ -88,13 +81,11 @@ class DestinyLBFGS(AlgorithmBase):
     memory : int
         Differences of points and gradients that are kept.
     diameter : int, optional
-        Diameter of the network; `on` sets it.
+        As in `TotalsMethod`.
     """
 
     memory: int = 20
-    diameter: int | None = None
     kind = "destiny-lbfgs"
-    few_steps = True
     about = About(
         "DESTINY by quasi-Newton steps",
         "this package; docs/lbfgs.md",
@@ -106,38 +97,18 @@ class DestinyLBFGS(AlgorithmBase):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (is_whole(self.memory) and self.memory >= 1):
             raise SettingsError(f"memory must be a whole number >= 1; found {self.memory!r}")
-        if self.diameter is not None and not (is_whole(self.diameter) and self.diameter >= 0):
-            raise SettingsError(f"diameter must be a whole number >= 0; found {self.diameter!r}")
-
-    @property
-    def opening(self) -> int:
-        """Rounds before the first step, in which agents find the tree."""
-        return 2 * (self.diameter or 0)
-
-    @property
-    def rounds(self) -> int:
-        """The most rounds of a step; without private sums, they are twice the depth of the tree."""
-        return PHASES * (self.diameter or 0)
-
-    def on(self, network: TopologyBase) -> DestinyLBFGS:
-        """The same settings with the network's diameter; `SettingsError` if it changes."""
-        if network.changes or network.diameter is None:
-            raise SettingsError(
-                "destiny-lbfgs needs a network that stays; this one changes from round to round: "
-                "use destiny-momentum"
-            )
-        return replace(self, diameter=network.diameter)
 
     def init(self, X: Array, agents: Agents) -> LBFGSState:
         """Find the tree; measure the curvature of each f_i. Raise `ProblemError` for infinite gradients."""
         k, n, p = X.shape
         zero = np.zeros((k, 1, 1))
-        empty = _of_all(np.zeros((self.memory, n, p)), k)
+        empty = shared(np.zeros((self.memory, n, p)), k)
         return LBFGSState(
             X=X,
-            gradient=_of_all(np.zeros((n, p)), k),
+            gradient=shared(np.zeros((n, p)), k),
             value=zero,
             size=zero,
             known=zero,
@@ -172,10 +143,6 @@ class DestinyLBFGS(AlgorithmBase):
         value, size, curvature = (float(number) for number in mean[0, 0, :PROBE])
         there = Evaluation(s.trial[0], value, size, G[0].copy())
         return _judge(s, there) if s.known.any() else _begin(s, there, curvature)
-
-    def residual(self, s: LBFGSState) -> Array:
-        """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
-        return np.maximum(np.maximum(s.slope, s.disagreement)[:, 0, 0], violation(s.X))
 
     def remarks(self, s: LBFGSState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Whether agents computed different points from the same averages, and whether f would not fall."""
@@ -217,11 +184,11 @@ def _numbers(s: LBFGSState, agents: Agents) -> Array:
 def _met(s: LBFGSState, X: Array) -> LBFGSState:
     """The state at the mean of the agents' points, with nothing known of it or before."""
     k = len(s.X)
-    empty, zero = _of_all(np.zeros_like(s.moves[0]), k), np.zeros((k, 1, 1))
+    empty, zero = shared(np.zeros_like(s.moves[0]), k), np.zeros((k, 1, 1))
     return replace(
         s,
-        X=_of_all(X, k),
-        trial=_of_all(X, k),
+        X=shared(X, k),
+        trial=shared(X, k),
         known=zero,
         moves=empty,
         changes=empty,
@@ -270,8 +237,8 @@ def _at(s: LBFGSState, here: Evaluation) -> LBFGSState:
     slope = float(norm(tangent(here.X, here.gradient))) / scale if scale else 0.0
     return replace(
         s,
-        X=_of_all(here.X, k),
-        gradient=_of_all(here.gradient, k),
+        X=shared(here.X, k),
+        gradient=shared(here.gradient, k),
         value=here.value * one,
         size=np.maximum(s.size, here.size),
         known=one,
@@ -290,7 +257,7 @@ def _with_trial(s: LBFGSState, radius: float, whole: bool = False) -> LBFGSState
     length = float(norm(D))
     if length > radius or (whole and length > 0):
         D = D * (radius / length)
-    return replace(s, trial=_of_all(polar(X + D), k), radius=np.full((k, 1, 1), radius))
+    return replace(s, trial=shared(polar(X + D), k), radius=np.full((k, 1, 1), radius))
 
 
 def _remember(s: LBFGSState, move: Array, change: Array) -> LBFGSState:
@@ -298,7 +265,7 @@ def _remember(s: LBFGSState, move: Array, change: Array) -> LBFGSState:
     k = len(s.X)
     moves = np.concatenate([s.moves[0, 1:], move[None]])
     changes = np.concatenate([s.changes[0, 1:], change[None]])
-    return replace(s, moves=_of_all(moves, k), changes=_of_all(changes, k))
+    return replace(s, moves=shared(moves, k), changes=shared(changes, k))
 
 
 def _curvature(X: Array, agents: Agents) -> Array:
@@ -310,8 +277,3 @@ def _curvature(X: Array, agents: Agents) -> Array:
     here = field(X)
     require_finite(agents, here)
     return scalar(norm(tangent(X, curvature_along(field, X, here, here))))
-
-
-def _of_all(array: Array, agents: int) -> Array:
-    """The same numbers for all agents hosted here, which are stored once."""
-    return np.broadcast_to(array, (agents, *array.shape))

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
+from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack, solve_each, unpack
+from destiny.algorithms.blocks.totals import TotalsMethod
+from destiny.algorithms.blocks.zero_agents import ZeroAgents
 from destiny.algorithms.momentum import DestinyMomentum, MomentumState, residual_scale
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
-from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
-from destiny.validation import is_whole
+from destiny.protocols import Agents, Array, TopologyBase
 
-S = TypeVar("S")
-
-FLOOR = 1e-14  # relative to the Euclidean gradient: a smaller Riemannian gradient of the model is rounding
-PHASES = 3  # an average takes so many times the diameter in rounds (`destiny.engines.totals`)
 LARGEST = 2000  # largest n: a message then has 16 MB
 MISFIT = 0.1  # largest relative error of A_i V; it is 0 for PCA and OLSR, 0.7 for dictionaries with p > 1
-DIFFERENCE = 1e-4  # step of the differences: the errors of rounding and of truncation are about equal
-PROBE_SEED = 1917  # any fixed number: probes must be equal on every engine
 FALL = 0.1  # a step is slow unless the slope falls below this fraction of ``mark``
 SLOW_STEPS = 6  # slow steps in a row after which the agents change to momentum
 SMALL = 1e-10  # relative slope from which no agent votes for momentum: rounding keeps it from falling
+# Every state must have the same arrays: until a change to momentum its state is that of gradients 0.
+PLACEHOLDER = DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class NewtonState:
 
 
 @dataclass(frozen=True)
-class DestinyNewton(AlgorithmBase):
+class DestinyNewton(TotalsMethod):
     """Agents average a second-order model of f, and each minimises the mean model by itself.
 
     Each f_i is modelled as ``<r_i, X> + <X, A_i X> / 2``. A step averages the r_i and the A_i along a
@@ -78,15 +74,13 @@ class DestinyNewton(AlgorithmBase):
     Parameters
     ----------
     diameter : int, optional
-        Diameter of the network; `on` sets it.
+        As in `TotalsMethod`.
     spectrum : (low, high), optional
         Interval of the eigenvalues of W other than 1, for `DestinyMomentum`; by default the network's.
     """
 
-    diameter: int | None = None
     spectrum: tuple[float, float] | None = None
     kind = "destiny-newton"
-    few_steps = True
     about = About(
         "DESTINY with an averaged model",
         "this package; docs/newton.md",
@@ -99,24 +93,13 @@ class DestinyNewton(AlgorithmBase):
     )
 
     def __post_init__(self) -> None:
-        if self.diameter is not None and not (is_whole(self.diameter) and self.diameter >= 0):
-            raise SettingsError(f"diameter must be a whole number >= 0; found {self.diameter!r}")
+        super().__post_init__()
         # DestinyMomentum has the checks of spectrum.
         object.__setattr__(self, "spectrum", DestinyMomentum(spectrum=self.spectrum).spectrum)
 
-    @property
-    def rounds(self) -> int:
-        """Rounds of a step."""
-        return PHASES * (self.diameter or 0)
-
-    def on(self, network: TopologyBase) -> DestinyNewton:
+    def on(self, network: TopologyBase) -> Self:
         """The same settings with the network's diameter and spectrum; `SettingsError` if it changes."""
-        if network.changes or network.diameter is None:
-            raise SettingsError(
-                "destiny-newton needs a network that stays; this one changes from round to round: "
-                "use destiny-momentum"
-            )
-        return replace(self, diameter=network.diameter, spectrum=self.spectrum or network.spectrum)
+        return replace(super().on(network), spectrum=self.spectrum or network.spectrum)
 
     def init(self, X: Array, agents: Agents) -> NewtonState:
         """Model each f_i at the start; no communication."""
@@ -145,7 +128,7 @@ class DestinyNewton(AlgorithmBase):
             scale=zero,
             products=zero,
             fallen=zero,
-            momentum=_zero_state(X, agents),
+            momentum=PLACEHOLDER.init(X, ZeroAgents(agents.ids)),
         )
 
     def step(self, s: NewtonState, agents: Agents) -> NewtonState:
@@ -222,90 +205,3 @@ class DestinyNewton(AlgorithmBase):
             G = unpack(s.model, s.X.shape[1]) @ s.X + s.R
             slope = norm(tangent(s.X, G)) / s.scale[:, 0, 0]
         return np.maximum(slope, np.maximum(s.disagreement[:, 0, 0], violation(s.X)))
-
-
-def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
-    """Minimise each agent's model from its X; the minimisers, and the products taken ``(agents, 1, 1)``."""
-    new, products = np.empty_like(X), np.empty((len(X), 1, 1))
-    for i, A in enumerate(unpack(model, X.shape[1])):
-        minimum = minimise(A, R[i], X[i], 0.0, FLOOR)
-        new[i] = nearest_equal(A, R[i], minimum.X, X[i])
-        products[i] = minimum.products
-    return new, products
-
-
-def left_hessian(agents: Agents, X: Array) -> Array:
-    """Symmetric A_i ``(agents, n, n)`` with Hess f_i(X)[V] about A_i V, by central differences."""
-    k, n, p = X.shape
-    A = np.empty((k, n, n))
-    for start in range(0, n, p):
-        rows = np.arange(start, min(start + p, n))
-        V = np.zeros((k, n, p))
-        V[:, rows, np.arange(len(rows))] = 1.0
-        A[:, :, rows] = hessian_product(agents, X, V)[:, :, : len(rows)]
-    return (A + A.swapaxes(1, 2)) / 2
-
-
-def hessian_product(agents: Agents, X: Array, V: Array) -> Array:
-    """Hess f_i(X)[V] by a central difference of two gradients."""
-    t = DIFFERENCE
-    return (agents.gradient(X + t * V) - agents.gradient(X - t * V)) / (2 * t)
-
-
-def misfit(agents: Agents, X: Array, A: Array) -> Array:
-    """||H V - A_i V|| / ||H V|| of a random V, ``(agents,)``: 0 where the Hessian is of the form V -> A V."""
-    V = np.stack(
-        [np.random.default_rng([PROBE_SEED, int(i)]).standard_normal(X.shape[1:]) for i in agents.ids]
-    )
-    V /= norm(V)[:, None, None]
-    HV = hessian_product(agents, X, V)
-    size = norm(HV)
-    return np.divide(norm(HV - A @ V), size, out=np.zeros_like(size), where=size > 0)
-
-
-def pack(A: Array) -> Array:
-    """The upper triangles of symmetric matrices, ``(agents, n, n) -> (agents, n (n + 1) / 2)``."""
-    rows, columns = np.triu_indices(A.shape[1])
-    return np.ascontiguousarray(A[:, rows, columns])
-
-
-def unpack(triangles: Array, n: int) -> Array:
-    """The symmetric matrices ``(agents, n, n)`` of `pack`."""
-    rows, columns = np.triu_indices(n)
-    A = np.empty((len(triangles), n, n))
-    A[:, rows, columns] = triangles
-    A[:, columns, rows] = triangles
-    return A
-
-
-def _zero_state(X: Array, agents: Agents) -> MomentumState:
-    """A state of `DestinyMomentum` from gradients that are 0: every state must have the same arrays."""
-
-    class ZeroAgents:
-        ids, regulariser, private, sampled, clipped = agents.ids, None, False, False, False
-
-        def gradient(self, X: Array, step: int | None = None) -> Array:  # noqa: ARG002
-            return np.zeros_like(X)
-
-        def value(self, X: Array) -> Array:
-            return np.zeros(len(X))
-
-        def hessian(self) -> None:
-            return None
-
-        def mass(self, X: Array) -> Array:
-            return X
-
-        def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
-            return arrays
-
-        def spanning_tree(self) -> Array:
-            return np.zeros((len(self.ids), 2))
-
-        def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
-            return arrays
-
-        def once(self, compute: Callable[[], S]) -> S:
-            return compute()
-
-    return DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0)).init(X, ZeroAgents())

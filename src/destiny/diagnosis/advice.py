@@ -10,8 +10,6 @@ from destiny.algorithms import (
     VRSGT,
     DeEPCA,
     Destiny,
-    DestinyKrylov,
-    DestinyLBFGS,
     DestinyMomentum,
     DestinyNewton,
     DestinyProx,
@@ -25,7 +23,7 @@ from destiny.errors import MismatchError
 from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.choice import krylov_obstacle, lbfgs_obstacle, numbers_in, obstacle
+from destiny.run.choice import KRYLOV, LBFGS, NEWTON, numbers_in
 from destiny.run.messages import Messages
 from destiny.run.prepare import prepare
 
@@ -156,12 +154,8 @@ def candidates(problem: ProblemBase, network: TopologyBase, messages: Messages) 
     if messages.clip:
         return []  # no method is exact there
     methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny(), VRSGT(), FAPS()]
-    if obstacle(problem, network, messages=messages) is None:
-        methods.append(DestinyNewton())
-    elif krylov_obstacle(problem, network, messages) is None:
-        methods.append(DestinyKrylov())
-    elif lbfgs_obstacle(network, messages) is None:
-        methods.append(DestinyLBFGS())
+    totals = [t for t in (NEWTON, KRYLOV, LBFGS) if t.obstacle(problem, network, messages=messages) is None]
+    methods += [t.method() for t in totals[:1]]
     batches = bool(problem.batches)
     return [m for m in methods if isinstance(m, VRSGT) == batches and fits(m, problem, network)]
 

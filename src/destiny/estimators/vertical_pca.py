@@ -21,7 +21,7 @@ from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.choice import krylov_obstacle
+from destiny.run.choice import KRYLOV
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
@@ -128,7 +128,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             )
             problem = PCA(list(centred.values()), p)
             # Not by averaged models: their messages have a number for each pair of rows.
-            steps = krylov_obstacle(problem, network, session.messages) is None
+            steps = KRYLOV.obstacle(problem, network, messages=session.messages) is None
             kind = "destiny-krylov" if steps else "destiny-momentum"
             solution = session.solve(problem, self.get_params() | {"method": self.method or kind})
             loadings = {i: A.T @ solution.by_agent[i] for i, A in centred.items()}

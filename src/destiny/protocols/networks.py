@@ -51,6 +51,11 @@ class TopologyBase(ABC):
         return None
 
     @property
+    def eccentricities(self) -> NDArray[np.intp] | None:
+        """Largest distance of every agent from another, in links ``(d,)``; None if they are not known."""
+        return None
+
+    @property
     def lambda_(self) -> float | None:
         """||W - 11^T/d||_2, the factor by which one round shrinks disagreement; None if there is no one W."""
         return None

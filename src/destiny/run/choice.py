@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from destiny.algorithms import (
     CDADT,
@@ -15,19 +16,18 @@ from destiny.algorithms import (
     DestinyProx,
 )
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
+from destiny.algorithms.blocks.totals import TotalsMethod
+from destiny.engines.totals import CANDIDATES, PHASES
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
 from destiny.validation import is_number
 
 DELAY = 31_250  # numbers that a link carries during the delay of a round: 20 ms at 100 Mbit/s
-FULL = 2 / 3  # of the rounds of newton that carry a model: the first third finds the tree
 # Rounds of momentum to 1e-8, times those in which one number is averaged, and the least: the favourable end
 # of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
 TIMES, LEAST = 12, 150
 REACHED = 1e-11  # tolerance that newton reaches everywhere; rounding in its local solutions ends at 1e-12
-EVALUATIONS = 30  # of quasi-Newton steps to 1e-8: 14 to 60 on most data of docs/lbfgs.md, hundreds on others
-STEPS = 12  # of Krylov spaces to 1e-8: 8 to 11 on the data of docs/krylov.md, 30 on noise without structure
 MOST = 1000  # rows of X: beyond it many agents in one process need gigabytes for the models
 
 
@@ -59,6 +59,80 @@ class Cost:
         return f"{self.rounds} rounds of {format_bytes(8 * self.numbers)} a link"
 
 
+@dataclass(frozen=True)
+class Totals:
+    """A method of totals, as a candidate.
+
+    Attributes
+    ----------
+    method : type
+    steps : int
+        To 1e-8, as a rule.
+    sends : str
+        What neighbours learn of an agent's data where messages are not private.
+    """
+
+    method: type[TotalsMethod]
+    steps: int
+    sends: str
+
+    def obstacle(
+        self,
+        problem: ProblemBase,
+        network: TopologyBase,
+        tolerance: float = 0.0,
+        messages: Messages = PLAIN,
+        *,
+        disclose: bool = True,
+    ) -> str | None:
+        """Why the method is not for this problem, network and messages, or None."""
+        kind, (n, _) = self.method.kind, problem.shape
+        by_models = self.method is DestinyNewton
+        constant = problem.quadratic and not problem.generalised
+        if by_models and not constant:
+            return f"the objective does not tell a constant Hessian, which {kind} averages"
+        if self.method is DestinyKrylov and not (constant and problem.kind == "pca"):
+            return f"the objective is not that of PCA, which {kind} is for"
+        if network.changes or network.diameter is None:
+            return f"the network changes from round to round, and {kind} needs one that stays"
+        if messages.few_bits:
+            return f"{kind} averages by exact totals, which {messages} cannot carry"
+        if by_models and n > MOST:
+            return f"{kind} averages n x n matrices, which n = {n} makes large"
+        if by_models and is_number(tolerance) and 0 < tolerance < REACHED:  # others are refused elsewhere
+            return f"{kind} does not reach a tolerance of {tolerance:g}"
+        if not disclose:
+            return f"messages are not private, and {kind} sends {self.sends}"
+        return None
+
+    def cost(self, shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
+        """To 1e-8; totals that are private have two words for each number."""
+        settings, words = self.method().on(network), 2 if messages.private else 1
+        about, diameter = settings.about, settings.diameter or 0
+        assert about is not None
+        if self.method is DestinyLBFGS:  # the first step alone sends two matrices
+            about = replace(about, sends=1)
+        size = words * numbers_in(about, shape)
+        if self.method is DestinyNewton:  # the first third of its one step finds a tree
+            return Cost(settings.rounds, round(size * 2 / PHASES))
+        steps = self.steps
+        if self.method is DestinyKrylov:  # p vectors in the first step and 2 p in each later one are all n
+            n, p = shape
+            steps = min(steps, math.ceil((n + p) / (2 * p)))
+        up_and_down = steps * 2 * tree_depth(network)
+        exponents = steps * diameter if messages.private else 0  # rounds of a few numbers
+        rounds = settings.opening + up_and_down + exponents
+        sent = settings.opening * min(network.agents, CANDIDATES) + up_and_down * size
+        return Cost(rounds, round(sent / max(rounds, 1)))
+
+
+NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
+# 8 to 10 steps on the data of docs/krylov.md, 30 on noise without structure
+KRYLOV = Totals(DestinyKrylov, 9, "products with second moments")
+# 14 to 60 steps on most data of docs/lbfgs.md, hundreds on others
+LBFGS = Totals(DestinyLBFGS, 30, "gradients at points that all agents know")
+
+
 def choose(
     problem: ProblemBase,
     network: TopologyBase,
@@ -85,20 +159,22 @@ def choose(
         )
     if problem.batches:
         return Choice(VRSGT(), "the problem draws mini-batches")
-    why = obstacle(problem, network, tolerance, messages, disclose=disclose)
-    averaging: list[tuple[AlgorithmBase, Cost]] = []
-    if why is None:
-        averaging.append((DestinyNewton(), newton_cost(problem.shape, network, messages)))
-    if krylov_obstacle(problem, network, messages, disclose=disclose) is None:
-        averaging.append((DestinyKrylov(), krylov_cost(problem.shape, network, messages)))
-    if not averaging and lbfgs_obstacle(network, messages, disclose=disclose) is None:
-        averaging.append((DestinyLBFGS(), lbfgs_cost(problem.shape, network, messages)))
-    if not averaging:
+
+    def obstacle(method: Totals) -> str | None:
+        return method.obstacle(problem, network, tolerance, messages, disclose=disclose)
+
+    why = obstacle(NEWTON)
+    candidates = [m for m in (NEWTON, KRYLOV) if obstacle(m) is None]
+    if not candidates and obstacle(LBFGS) is None:
+        candidates = [LBFGS]
+    if not candidates:
         assert why is not None
         return Choice(DestinyMomentum(), why)
+    costs = {c.method: c.cost(problem.shape, network, messages) for c in candidates}
     momentum = momentum_cost(problem.shape, network)
-    algorithm, cost = min(averaging, key=lambda pair: pair[1].time)
-    others = [f"{other} of {a.kind}" for a, other in averaging if a is not algorithm]
+    method = min(costs, key=lambda m: costs[m].time)
+    algorithm, cost = method(), costs.pop(method)
+    others = [f"{other} of {m.kind}" for m, other in costs.items()]
     if cost.time <= momentum.time:
         first = "" if why is None else f"{why}; "
         against = f"{momentum} or more of destiny-momentum"
@@ -113,74 +189,11 @@ def choose(
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 
 
-def obstacle(
-    problem: ProblemBase,
-    network: TopologyBase,
-    tolerance: float = 0.0,
-    messages: Messages = PLAIN,
-    *,
-    disclose: bool = True,
-) -> str | None:
-    """Why averaged models are not for this problem and network, or None."""
-    if problem.generalised or not problem.quadratic:
-        return "the objective does not tell a constant Hessian, which destiny-newton averages"
-    if network.changes or network.diameter is None:
-        return "the network changes from round to round, and destiny-newton needs one that stays"
-    if messages.few_bits:
-        return f"destiny-newton averages by exact totals, which {messages} cannot carry"
-    if problem.shape[0] > MOST:
-        return f"destiny-newton averages n x n matrices, which n = {problem.shape[0]} makes large"
-    if is_number(tolerance) and 0 < tolerance < REACHED:  # what is not a number is refused elsewhere
-        return f"destiny-newton does not reach a tolerance of {tolerance:g}"
-    if not disclose:
-        return "messages are not private, and destiny-newton sends matrices of second moments"
-    return None
-
-
-def krylov_obstacle(
-    problem: ProblemBase, network: TopologyBase, messages: Messages = PLAIN, *, disclose: bool = True
-) -> str | None:
-    """Why Krylov spaces are not for this problem and network, or None."""
-    if problem.kind != DestinyKrylov.about.problem or not problem.quadratic or problem.generalised:
-        return "the objective is not that of PCA, which destiny-krylov is for"
-    if network.changes or network.diameter is None:
-        return "the network changes from round to round, and destiny-krylov needs one that stays"
-    if messages.few_bits:
-        return f"destiny-krylov averages by exact totals, which {messages} cannot carry"
-    if not disclose:
-        return "messages are not private, and destiny-krylov sends products with second moments"
-    return None
-
-
-def lbfgs_obstacle(network: TopologyBase, messages: Messages = PLAIN, *, disclose: bool = True) -> str | None:
-    """Why quasi-Newton steps by totals are not for this network, or None."""
-    if network.changes or network.diameter is None:
-        return "the network changes from round to round, and destiny-lbfgs needs one that stays"
-    if messages.few_bits:
-        return f"destiny-lbfgs averages by exact totals, which {messages} cannot carry"
-    if not disclose:
-        return "messages are not private, and destiny-lbfgs sends gradients at points that all agents know"
-    return None
-
-
-def newton_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-    """Of newton, which takes one step; totals that are private have two words for each number."""
-    newton = DestinyNewton().on(network)
-    return Cost(newton.rounds, round(FULL * _words(messages) * numbers_in(newton.about, shape)))
-
-
-def krylov_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-    """Of Krylov spaces to 1e-8, with a tree as deep as the network is wide."""
-    krylov = DestinyKrylov().on(network)
-    step = krylov.rounds if messages.private else 2 * (krylov.diameter or 0)
-    return Cost(krylov.opening + STEPS * step, _words(messages) * numbers_in(krylov.about, shape))
-
-
-def lbfgs_cost(shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-    """Of quasi-Newton steps to 1e-8, with a tree as deep as the network is wide; one matrix in a message."""
-    lbfgs, (n, p) = DestinyLBFGS().on(network), shape
-    step = lbfgs.rounds if messages.private else 2 * (lbfgs.diameter or 0)
-    return Cost(lbfgs.opening + EVALUATIONS * step, _words(messages) * (n * p + lbfgs.about.numbers))
+def tree_depth(network: TopologyBase) -> int:
+    """Levels of the tree that agents will find; where they know their neighbours only, at most so many."""
+    if network.eccentricities is None:
+        return network.diameter or 0
+    return int(network.eccentricities[:CANDIDATES].min())
 
 
 def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:
@@ -189,10 +202,6 @@ def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:
     if network.spectrum is not None:
         average = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
     return Cost(max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape))
-
-
-def _words(messages: Messages) -> int:
-    return 2 if messages.private else 1
 
 
 def numbers_in(about: About, shape: tuple[int, int]) -> int:

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from destiny.agents.outbox import Outbox
-from destiny.agents.privacy.key_ring import KeyRing
 from destiny.agents.privacy.masks import Words
 from destiny.agents.privacy.sender import (
     Arrival,
@@ -28,8 +26,6 @@ from destiny.agents.privacy.sender import (
     pack_exponents,
     unpack_exponents,
 )
-from destiny.agents.privacy.sent_log import SentLog
-from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import (
     Header,
@@ -50,7 +46,7 @@ from destiny.engines.fixed_point import (
     Slot,
 )
 from destiny.errors import DestinyError
-from destiny.protocols import Array, TopologyBase
+from destiny.protocols import Array
 
 AHEAD = 2  # rounds that a neighbour may have begun which this agent has not finished
 
@@ -69,18 +65,9 @@ class PrivateExchange(MaskedSender):
     # Who is done still serves others: a choice of exponents may come late.
     after_bye = frozenset({Kind.REFUSED, Kind.DATA, Kind.EXPONENTS, Kind.KEY})
 
-    def __init__(
-        self,
-        connections: Connections,
-        network: TopologyBase,
-        index: int,
-        outbox: Outbox,
-        keys: KeyRing,
-        log: SentLog,
-    ) -> None:
-        super().__init__(connections, network, index, outbox, keys, log)
-        self.known: Exponents | None = None
-        self.plan: tuple[int, Chosen] | None = None  # attempt and exponents of this round, once chosen
+    known: Exponents | None = None
+    plan: tuple[int, Chosen] | None = None
+    """Attempt and exponents of this round, once chosen."""
 
     @property
     def masked(self) -> PrivateExchange:
