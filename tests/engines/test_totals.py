@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import destiny
 from destiny.engines import Local
+from destiny.engines.fixed_point import DIGEST
 from destiny.engines.totals import message_size
 from destiny.errors import NetworkError
 from tests.helpers.small_problems import agents_of, small_problem
@@ -73,8 +74,20 @@ def test_it_takes_three_diameters_and_every_number_is_counted(private):
     agents.exact_mean(numbers(4, 20))
     assert agents.traffic.rounds == 3 * 3
     up = message_size(20, private)  # with the parent, which nobody needs on the way down
-    flood = 1 + private
+    flood = 1 + private * (1 + DIGEST)
     assert agents.traffic.scalars == 2 * 3 * 3 * (flood + up + (up - 1))  # six directed links, three phases
+
+
+def test_agents_that_were_told_different_averages_send_nothing_more():
+    agents = agents_on(nets.ring(4))
+    agents.exact_mean(numbers(4, 20))
+    assert agents.last_mean.any()
+    agents.exact_mean(numbers(4, 20))
+    agents.last_mean[2, 0] += 1
+    rounds = agents.traffic.rounds
+    with pytest.raises(NetworkError, match="the same averages"):
+        agents.exact_mean(numbers(4, 20))
+    assert agents.traffic.rounds == rounds + 1, "before numbers are told"
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -254,6 +254,17 @@ class HostedAgents:
         """Whether neighbours may lie."""
         return self.liars > 0
 
+    @property
+    def last_mean(self) -> Array:
+        """Digest of the last private average ``(hosted, DIGEST)``."""
+        assert self.agreed is not None
+        return self.agreed.last_mean
+
+    @last_mean.setter
+    def last_mean(self, digest: Array) -> None:
+        assert self.agreed is not None
+        self.agreed.last_mean = digest
+
     def spanning_tree(self) -> Array:
         """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
         if self.network.agents == 1:
