@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
+import os
 import struct
 import threading
 import tomllib
@@ -16,7 +18,9 @@ from scipy import stats
 import destiny
 from destiny.agents import scaffold
 from destiny.agents.privacy.exchange import PrivateExchange
+from destiny.agents.privacy.masks import RunKey
 from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.privacy.setup import Privacy
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
 from destiny.engines import fixed_point
@@ -100,6 +104,10 @@ def test_agents_that_differ_on_it_do_not_meet(tmp_path):
     running = [party.thread(i) for i in range(3)]
     errors = [r.error for r in running if not r.join(PATIENCE)]
     assert any("messages.private is" in str(error) for error in errors)
+
+
+def crash(*_, **__):
+    raise Crash
 
 
 def crash_once(monkeypatch, agent, rounds):
@@ -299,10 +307,57 @@ def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_pat
     again.close()
     other = SentLog(tmp_path, "two")
     assert other.before == 0
+    other.begin()
     other.close()
     path.write_bytes(path.read_bytes() + b"nonsense\n")
     with pytest.raises(CheckpointError, match="is damaged"):
         SentLog(tmp_path, "two")
+
+
+def test_a_line_that_does_not_fit_on_the_disk_is_an_error(tmp_path, monkeypatch):
+    """The system takes what fits and says so; half a line would be dropped, though its numbers were sent."""
+    log = SentLog(tmp_path, "run")
+    log.add_round(0, np.ones(3))
+    before, write, room = (tmp_path / "sent.log").read_bytes(), os.write, [10]
+
+    def write_while_there_is_room(file, content):
+        if room[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = write(file, content[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", write_while_there_is_room)
+    for attempt in (lambda: log.add_round(1, np.ones(3)), lambda: log.add_plan(0, 2, (4, 8))):
+        with pytest.raises(CheckpointError, match="No space left"):
+            attempt()
+        assert (tmp_path / "sent.log").read_bytes() == before
+        room[0] = 10
+        with pytest.raises(CheckpointError, match="No space left"):  # it is not known from the first time
+            attempt()
+        room[0] = 10
+    monkeypatch.undo()
+    log.close()
+
+
+def test_a_crash_between_log_and_key_leaves_no_old_key(tmp_path, monkeypatch):
+    """A log without a key of its own would vouch for one that an earlier run of the same name has used."""
+    party = Party(tmp_path, nets.ring(3), messages=PRIVATE, stop=FIXED)
+    settings, folder = party.settings(0), tmp_path / "checkpoints"
+    folder.mkdir()
+
+    def key():
+        privacy = Privacy.open(settings, folder, 0)
+        privacy.close()
+        return privacy.keys.secret.public
+
+    used = key()
+    (folder / "sent.log").unlink()
+    monkeypatch.setattr(RunKey, "keep", crash)
+    with pytest.raises(Crash):
+        Privacy.open(settings, folder, 0)
+    monkeypatch.undo()
+    assert key() != used
 
 
 def test_the_tags_of_a_log_are_those_of_the_standards_under_its_own_key(tmp_path):
