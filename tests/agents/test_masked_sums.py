@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import struct
 import threading
 import tomllib
@@ -358,6 +359,21 @@ def test_a_crash_between_log_and_key_leaves_no_old_key(tmp_path, monkeypatch):
         Privacy.open(settings, folder, 0)
     monkeypatch.undo()
     assert key() != used
+
+
+def test_files_of_an_earlier_time_are_noticed(tmp_path, monkeypatch):
+    """Restored from a backup, log included: other numbers could go out under the masks of before."""
+    party = Party(tmp_path, nets.ring(3), messages=PRIVATE, stop=FIXED, run="checkpoint = 10", deadline=1)
+    crashed(party, monkeypatch, 1, 37)
+    shutil.copytree(party.out(1), tmp_path / "backup")
+    crashed(party, monkeypatch, 1, 44)
+    shutil.rmtree(party.out(1))
+    shutil.copytree(tmp_path / "backup", party.out(1))
+    running = [party.thread(i) for i in range(3)]
+    with pytest.raises(SettingsError, match="unless files here are of an earlier time"):
+        running[1].end()
+    for one in running:
+        one.join(PATIENCE)
 
 
 def test_the_tags_of_a_log_are_those_of_the_standards_under_its_own_key(tmp_path):
