@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import shortest_path
 import destiny
 from destiny.engines import Local
 from destiny.engines.fixed_point import DIGEST
+from destiny.engines.hosted import HostedAgents
 from destiny.engines.totals import message_size
 from destiny.errors import NetworkError
 from tests.helpers.small_problems import agents_of, small_problem
@@ -139,6 +140,20 @@ def test_a_tree_from_the_most_central_agent_and_averages_along_it(network):
         assert private or not mean.flags.writeable, "neighbours on other threads may still read it"
         np.testing.assert_allclose(mean[0], X.mean(axis=0), atol=1e-14)
         assert agents.traffic.rounds == (2 + private) * network.diameter + 2 * radius
+
+
+def test_nobody_can_make_a_tree_of_a_million_levels(monkeypatch):
+    """Up and down take the depth in rounds: others would pass on a total until the liar lets go."""
+    agents, tell = agents_on(nets.ring(5)), HostedAgents.tell
+
+    def lying_tell(self, distances):
+        false = distances.copy()
+        false[3] = 1e6
+        return tell(self, false if self.traffic.rounds >= self.depth else distances)
+
+    monkeypatch.setattr(HostedAgents, "tell", lying_tell)
+    with pytest.raises(NetworkError, match=r"more than 2 rounds from another; found 1e\+06"):
+        agents.spanning_tree()
 
 
 def test_a_tree_needs_the_diameter_and_one_agent_needs_none():

@@ -88,6 +88,11 @@ def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
         (heard,), neighbours = agents.tell(heights)
         every = np.asarray(heard)
         heights = np.maximum(heights, np.stack([every[places].max(axis=0) for places in neighbours.places]))
+    if (heights > depth).any():  # a liar could make everybody pass on a total for ever
+        raise NetworkError(
+            f"no agent is more than {depth} rounds from another; found {heights.max():g} in what neighbours "
+            "tell: some agents lie"
+        )
     root = int(np.argmin(heights[0]))  # all hold the same heights by now
     parents = [
         -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
