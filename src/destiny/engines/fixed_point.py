@@ -25,6 +25,7 @@ LEAST, MOST = -960, 1024  # exponents of numbers: 2^(62 - E) and its inverse sta
 NOT_FINITE = 4096  # exponent of NaN and infinity
 UNITS = 256  # of a layout that are kept: one per agent and slot, as exponents change rarely
 OUTSIDE = -1  # number of the call of `mix` where no step is under way
+TOTAL = -10  # less the number of the call: the same of totals, and never that of a call of `mix`
 PREFIX = "private/"  # of the arrays in a checkpoint
 DIGEST = 4  # numbers of 52 bits that tell one average from another (`destiny.engines.totals`)
 LAST_MEAN = f"{PREFIX}last-mean"

@@ -281,10 +281,16 @@ class HostedAgents:
             widths = tuple(b.shape[1] for b in blocks)
             own = fixed_point.side_by_side(blocks, sum(widths))
             layout = fixed_point.layout(widths)
-            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree), widths)
+            known = self._known_sizes(widths)
+            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree, known), widths)
         else:
             means = totals.tree_mean(self, blocks, count, self.depth, tree)
         return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
+
+    def _known_sizes(self, widths: tuple[int, ...]) -> fixed_point.Exponents | None:
+        """The exponents of a total that is made in every step; None of one that is made once."""
+        assert self.agreed is not None
+        return None if self.call == OUTSIDE else self.agreed.at((fixed_point.TOTAL - self.call, widths))
 
     @property
     def depth(self) -> int:

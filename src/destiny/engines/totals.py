@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from destiny.engines.fixed_point import (
     DIGEST,
     NOT_FINITE,
+    Exponents,
     Integers,
     Layout,
     Neighbours,
@@ -123,13 +124,27 @@ def tree_mean(
 
 
 def private_mean(
-    agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int, tree: Array | None = None
+    agents: TreeAgents,
+    own: Array,
+    columns: Layout,
+    count: int,
+    depth: int,
+    tree: Array | None = None,
+    known: Exponents | None = None,
 ) -> Array:
     """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better.
 
-    The exponents flood the network in either case.
+    The exponents flood the network in either case. Neighbours hear those of an agent, which tell how large
+    its numbers are. Where the same is averaged in every step, ``known`` has the largest of all agents so far,
+    and nobody tells a smaller one: who chooses the points could find numbers by where their size changes.
     """
-    exponents, parents = _flood(agents, columns.exponents(own), depth, agents.last_mean)
+    sizes = columns.exponents(own)
+    if known is not None and not known.fresh:
+        sizes = np.maximum(sizes, known.table)
+    exponents, parents = _flood(agents, sizes, depth, agents.last_mean)
+    if known is not None:
+        known.uses += 1
+        known.table[:] = np.where(exponents == NOT_FINITE, known.table, exponents)
     if tree is not None:
         parents, depth = _read_tree(tree)
     # No sum of all agents exceeds 2^62.
