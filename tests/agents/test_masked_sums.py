@@ -11,6 +11,7 @@ import shutil
 import struct
 import threading
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -313,6 +314,25 @@ def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_pat
     path.write_bytes(path.read_bytes() + b"nonsense\n")
     with pytest.raises(CheckpointError, match="is damaged"):
         SentLog(tmp_path, "two")
+
+
+def test_an_agent_that_is_started_twice_does_not_shorten_its_log(tmp_path, monkeypatch):
+    """The second process ends when it finds its port in use, but has opened the log before."""
+    log, read = SentLog(tmp_path, "run"), Path.read_bytes
+    log.add_round(0, np.ones(3))
+
+    def read_while_the_first_goes_on(path):
+        content = read(path)
+        log.add_round(1, np.ones(3))
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_while_the_first_goes_on)
+    SentLog(tmp_path, "run").close()
+    monkeypatch.undo()
+    log.close()
+    again = SentLog(tmp_path, "run")
+    again.close()
+    assert again.before == 2
 
 
 def test_a_line_that_does_not_fit_on_the_disk_is_an_error(tmp_path, monkeypatch):

@@ -49,7 +49,8 @@ class SentLog:
         self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
         self.weights: dict[int, float] = {}
         self.title = title = f"run {json.dumps(run)} "
-        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        content = self.path.read_bytes() if self.path.exists() else b""
+        lines = content.splitlines(keepends=True)
         if not lines or not lines[0].startswith(title.encode()):
             lines = []
         # A line without an end is of a crash in the middle of it: nothing was sent.
@@ -67,7 +68,8 @@ class SentLog:
         self.has_title = self.begun
         try:
             self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            os.ftruncate(self.file, sum(map(len, lines)))
+            if (length := sum(map(len, lines))) < len(content):  # nothing of an agent that runs already
+                os.ftruncate(self.file, length)
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
 
