@@ -417,6 +417,19 @@ def test_a_wrong_number_of_neighbours_is_forgotten_with_its_connection(tmp_path)
     party.check()
 
 
+def test_a_connection_that_ends_with_the_hello_that_was_waited_for_leaves_its_degree(tmp_path):
+    """HELLO and nonsense in one piece: the weights would be those of a neighbour without neighbours."""
+    party = Party(tmp_path, destiny.networks.star(4), stop="rounds = 60\ntolerance = 0")
+    running = [party.thread(i) for i in range(1, party.size)]
+    context = client_context(party.home(0), party.home(0) / "ca.pem")
+    with connect((party.host, 7001), context) as sock:
+        sock.sendall(party.settings(0).hello.pack() + frame(magic=b"NONE"))
+        assert "bytes that are no message" in farewell(sock)
+    for one in [*running, party.thread(0)]:
+        one.end()
+    party.check()
+
+
 def test_the_number_of_neighbours_must_be_that_of_the_network_in_the_file(tmp_path):
     whole = f'[network]\nkind = "edges"\nedges = {destiny.networks.path(3).edges.tolist()}'
     party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 60\ntolerance = 0", whole=whole)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
+import os
+import shutil
 import struct
 import threading
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +20,9 @@ from scipy import stats
 import destiny
 from destiny.agents import scaffold
 from destiny.agents.privacy.exchange import PrivateExchange
+from destiny.agents.privacy.masks import RunKey
 from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.privacy.setup import Privacy
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
 from destiny.engines import fixed_point
@@ -100,6 +106,10 @@ def test_agents_that_differ_on_it_do_not_meet(tmp_path):
     running = [party.thread(i) for i in range(3)]
     errors = [r.error for r in running if not r.join(PATIENCE)]
     assert any("messages.private is" in str(error) for error in errors)
+
+
+def crash(*_, **__):
+    raise Crash
 
 
 def crash_once(monkeypatch, agent, rounds):
@@ -299,10 +309,91 @@ def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_pat
     again.close()
     other = SentLog(tmp_path, "two")
     assert other.before == 0
+    other.begin()
     other.close()
     path.write_bytes(path.read_bytes() + b"nonsense\n")
     with pytest.raises(CheckpointError, match="is damaged"):
         SentLog(tmp_path, "two")
+
+
+def test_an_agent_that_is_started_twice_does_not_shorten_its_log(tmp_path, monkeypatch):
+    """The second process ends when it finds its port in use, but has opened the log before."""
+    log, read = SentLog(tmp_path, "run"), Path.read_bytes
+    log.add_round(0, np.ones(3))
+
+    def read_while_the_first_goes_on(path):
+        content = read(path)
+        log.add_round(1, np.ones(3))
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", read_while_the_first_goes_on)
+    SentLog(tmp_path, "run").close()
+    monkeypatch.undo()
+    log.close()
+    again = SentLog(tmp_path, "run")
+    again.close()
+    assert again.before == 2
+
+
+def test_a_line_that_does_not_fit_on_the_disk_is_an_error(tmp_path, monkeypatch):
+    """The system takes what fits and says so; half a line would be dropped, though its numbers were sent."""
+    log = SentLog(tmp_path, "run")
+    log.add_round(0, np.ones(3))
+    before, write, room = (tmp_path / "sent.log").read_bytes(), os.write, [10]
+
+    def write_while_there_is_room(file, content):
+        if room[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = write(file, content[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(os, "write", write_while_there_is_room)
+    for attempt in (lambda: log.add_round(1, np.ones(3)), lambda: log.add_plan(0, 2, (4, 8))):
+        with pytest.raises(CheckpointError, match="No space left"):
+            attempt()
+        assert (tmp_path / "sent.log").read_bytes() == before
+        room[0] = 10
+        with pytest.raises(CheckpointError, match="No space left"):  # it is not known from the first time
+            attempt()
+        room[0] = 10
+    monkeypatch.undo()
+    log.close()
+
+
+def test_a_crash_between_log_and_key_leaves_no_old_key(tmp_path, monkeypatch):
+    """A log without a key of its own would vouch for one that an earlier run of the same name has used."""
+    party = Party(tmp_path, nets.ring(3), messages=PRIVATE, stop=FIXED)
+    settings, folder = party.settings(0), tmp_path / "checkpoints"
+    folder.mkdir()
+
+    def key():
+        privacy = Privacy.open(settings, folder, 0)
+        privacy.close()
+        return privacy.keys.secret.public
+
+    used = key()
+    (folder / "sent.log").unlink()
+    monkeypatch.setattr(RunKey, "keep", crash)
+    with pytest.raises(Crash):
+        Privacy.open(settings, folder, 0)
+    monkeypatch.undo()
+    assert key() != used
+
+
+def test_files_of_an_earlier_time_are_noticed(tmp_path, monkeypatch):
+    """Restored from a backup, log included: other numbers could go out under the masks of before."""
+    party = Party(tmp_path, nets.ring(3), messages=PRIVATE, stop=FIXED, run="checkpoint = 10", deadline=1)
+    crashed(party, monkeypatch, 1, 37)
+    shutil.copytree(party.out(1), tmp_path / "backup")
+    crashed(party, monkeypatch, 1, 44)
+    shutil.rmtree(party.out(1))
+    shutil.copytree(tmp_path / "backup", party.out(1))
+    running = [party.thread(i) for i in range(3)]
+    with pytest.raises(SettingsError, match="unless files here are of an earlier time"):
+        running[1].end()
+    for one in running:
+        one.join(PATIENCE)
 
 
 def test_the_tags_of_a_log_are_those_of_the_standards_under_its_own_key(tmp_path):

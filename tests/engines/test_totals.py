@@ -8,6 +8,8 @@ from scipy.sparse.csgraph import shortest_path
 
 import destiny
 from destiny.engines import Local
+from destiny.engines.fixed_point import DIGEST, RENEW
+from destiny.engines.hosted import HostedAgents
 from destiny.engines.totals import message_size
 from destiny.errors import NetworkError
 from tests.helpers.small_problems import agents_of, small_problem
@@ -73,8 +75,54 @@ def test_it_takes_three_diameters_and_every_number_is_counted(private):
     agents.exact_mean(numbers(4, 20))
     assert agents.traffic.rounds == 3 * 3
     up = message_size(20, private)  # with the parent, which nobody needs on the way down
-    flood = 1 + private
+    flood = 1 + private * (1 + DIGEST)
     assert agents.traffic.scalars == 2 * 3 * 3 * (flood + up + (up - 1))  # six directed links, three phases
+
+
+def exponents_told(monkeypatch, agents, sizes):
+    """The exponents that agents tell first in totals of numbers of these sizes, and the means."""
+    told, means, tell = [], [], HostedAgents.tell
+
+    def spy(self, *blocks):
+        told.append(-np.asarray(blocks[0])[:, 0])
+        return tell(self, *blocks)
+
+    monkeypatch.setattr(HostedAgents, "tell", spy)
+    for size in sizes:
+        agents.begin_step()
+        means.append(agents.exact_mean(size * numbers(5, 20))[0])
+    return np.array(told[:: len(told) // len(sizes)]), means
+
+
+def test_in_steps_nobody_tells_that_its_numbers_became_smaller(monkeypatch):
+    """Otherwise who chooses the points finds an agent's numbers by bisection: where its exponents change."""
+    sizes = [1.0, 1e-6, 2.0**40, *[1.0] * (RENEW - 3), 1e-6]
+    told, means = exponents_told(monkeypatch, agents_on(nets.ring(5)), sizes)
+    assert (told[1] == told[0].max()).all()
+    assert (told[3:RENEW] == told[2].max()).all()
+    assert (told[RENEW] < told[0]).all(), "chosen anew"
+    exact = numbers(5, 20).mean(axis=0)
+    assert np.abs(means[1][0] - 1e-6 * exact).max() < 1e-14
+    assert np.abs(means[RENEW][0] - 1e-6 * exact).max() < 1e-20
+
+
+def test_a_total_that_is_made_once_is_as_exact_as_its_own_numbers():
+    agents = agents_on(nets.ring(5))
+    for size in (1e20, 1e-20):
+        (mean,) = agents.exact_mean(size * numbers(5, 20))
+        np.testing.assert_allclose(mean[0], size * numbers(5, 20).mean(axis=0), rtol=1e-10)
+
+
+def test_agents_that_were_told_different_averages_send_nothing_more():
+    agents = agents_on(nets.ring(4))
+    agents.exact_mean(numbers(4, 20))
+    assert agents.last_mean.any()
+    agents.exact_mean(numbers(4, 20))
+    agents.last_mean[2, 0] += 1
+    rounds = agents.traffic.rounds
+    with pytest.raises(NetworkError, match="the same averages"):
+        agents.exact_mean(numbers(4, 20))
+    assert agents.traffic.rounds == rounds + 1, "before numbers are told"
 
 
 @pytest.mark.parametrize("private", [True, False])
@@ -126,6 +174,20 @@ def test_a_tree_from_the_most_central_agent_and_averages_along_it(network):
         assert private or not mean.flags.writeable, "neighbours on other threads may still read it"
         np.testing.assert_allclose(mean[0], X.mean(axis=0), atol=1e-14)
         assert agents.traffic.rounds == (2 + private) * network.diameter + 2 * radius
+
+
+def test_nobody_can_make_a_tree_of_a_million_levels(monkeypatch):
+    """Up and down take the depth in rounds: others would pass on a total until the liar lets go."""
+    agents, tell = agents_on(nets.ring(5)), HostedAgents.tell
+
+    def lying_tell(self, distances):
+        false = distances.copy()
+        false[3] = 1e6
+        return tell(self, false if self.traffic.rounds >= self.depth else distances)
+
+    monkeypatch.setattr(HostedAgents, "tell", lying_tell)
+    with pytest.raises(NetworkError, match=r"more than 2 rounds from another; found 1e\+06"):
+        agents.spanning_tree()
 
 
 def test_a_tree_needs_the_diameter_and_one_agent_needs_none():

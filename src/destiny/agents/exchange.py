@@ -206,7 +206,10 @@ class Exchange:
                 "its checkpoints were lost or are of another time; all agents must start a new run"
             )
         if need > (most := self.max_received(peer)):
-            raise Refusal(f"says that it has all rounds before {need}, but can have those before {most} only")
+            raise Refusal(
+                f"says that it has all rounds before {need}, but can have those before {most} only, unless "
+                "files here are of an earlier time; then all agents must start a new run"
+            )
         if mark > self.next_active_round(peer, need):
             raise Refusal(f"says that it needs round {need}, and no round before {mark}: one must be wrong")
 

@@ -25,7 +25,10 @@ LEAST, MOST = -960, 1024  # exponents of numbers: 2^(62 - E) and its inverse sta
 NOT_FINITE = 4096  # exponent of NaN and infinity
 UNITS = 256  # of a layout that are kept: one per agent and slot, as exponents change rarely
 OUTSIDE = -1  # number of the call of `mix` where no step is under way
+TOTAL = -10  # less the number of the call: the same of totals, and never that of a call of `mix`
 PREFIX = "private/"  # of the arrays in a checkpoint
+DIGEST = 4  # numbers of 52 bits that tell one average from another (`destiny.engines.totals`)
+LAST_MEAN = f"{PREFIX}last-mean"
 
 Integers = NDArray[np.int64]
 Slot = tuple[int, tuple[int, ...]]
@@ -136,11 +139,18 @@ class Exponents:
 
 
 class Agreed:
-    """The exponents of the agents hosted in one place, for all slots of a run so far."""
+    """The exponents of the agents hosted in one place, for all slots of a run so far.
+
+    Attributes
+    ----------
+    last_mean : ndarray (hosted, DIGEST)
+        Digest of the last average over all agents, which neighbours must have in common.
+    """
 
     def __init__(self, hosted: int) -> None:
         self.hosted = hosted
         self.slots: dict[Slot, Exponents] = {}
+        self.last_mean: Array = np.zeros((hosted, DIGEST))
 
     def at(self, slot: Slot) -> Exponents:
         """Those of a slot; of a new one, the least."""
@@ -151,7 +161,7 @@ class Agreed:
 
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint: by slot the number of uses and the exponents, agents on axis 0."""
-        return {
+        return {LAST_MEAN: self.last_mean} | {
             f"{PREFIX}{call}/{','.join(map(str, widths))}": np.column_stack(
                 [np.full(self.hosted, known.uses), known.table]
             ).astype(np.float64)
@@ -162,8 +172,11 @@ class Agreed:
     def load(cls, hosted: int, arrays: Mapping[str, Array]) -> Agreed:
         """From the arrays of a checkpoint, others among them; raises ValueError if they are damaged."""
         found = cls(hosted)
+        found.last_mean = arrays.get(LAST_MEAN, found.last_mean)
+        if found.last_mean.shape != (hosted, DIGEST):
+            raise ValueError(f"{LAST_MEAN} has shape {found.last_mean.shape}")
         for name, array in arrays.items():
-            if not name.startswith(PREFIX):
+            if not name.startswith(PREFIX) or name == LAST_MEAN:
                 continue
             call, widths = name.removeprefix(PREFIX).split("/")
             slot = int(call), tuple(map(int, widths.split(",")))

@@ -169,6 +169,17 @@ class HostedAgents:
         """Whether neighbours may lie."""
         return self.liars > 0
 
+    @property
+    def last_mean(self) -> Array:
+        """Digest of the last private average ``(hosted, DIGEST)``."""
+        assert self.agreed is not None
+        return self.agreed.last_mean
+
+    @last_mean.setter
+    def last_mean(self, digest: Array) -> None:
+        assert self.agreed is not None
+        self.agreed.last_mean = digest
+
     def spanning_tree(self) -> Array:
         """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
         if self.network.agents == 1:
@@ -185,10 +196,16 @@ class HostedAgents:
             widths = tuple(b.shape[1] for b in blocks)
             own = fixed_point.side_by_side(blocks, sum(widths))
             layout = fixed_point.layout(widths)
-            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree), widths)
+            known = self._known_sizes(widths)
+            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree, known), widths)
         else:
             means = totals.tree_mean(self, blocks, count, self.depth, tree)
         return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
+
+    def _known_sizes(self, widths: tuple[int, ...]) -> fixed_point.Exponents | None:
+        """The exponents of a total that is made in every step; None of one that is made once."""
+        assert self.agreed is not None
+        return None if self.call == OUTSIDE else self.agreed.at((fixed_point.TOTAL - self.call, widths))
 
     @property
     def depth(self) -> int:

@@ -14,10 +14,15 @@ to: an agent that knows the network can solve the sums it hears for the first nu
 add up integers modulo 2^64, whose exponents flood the network first. Between organisations each agent has the
 masks of its links added, which cancel in the total over all agents and in nothing less. A word travels as two
 numbers below 2^32, as engines move float64.
+
+The root, or whoever passes a total on, could tell different agents different ones. These would go on from
+different points, and what one agent sends would follow from the differences of later totals. So neighbours
+compare a digest of their last average before they send anything that follows from it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
@@ -25,7 +30,16 @@ from typing import Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines.fixed_point import NOT_FINITE, Integers, Layout, Neighbours, decode, encode_to
+from destiny.engines.fixed_point import (
+    DIGEST,
+    NOT_FINITE,
+    Exponents,
+    Integers,
+    Layout,
+    Neighbours,
+    decode,
+    encode_to,
+)
 from destiny.errors import NetworkError
 from destiny.protocols import Array
 
@@ -34,6 +48,7 @@ CANDIDATES = 256  # agents that may be the root: a message of `find_tree` has a 
 FAR = np.finfo(np.float64).max  # distance from agent 0 before it is known: messages must be finite
 HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
+EXACT = np.uint64(64 - 52)  # bits of a word to leave out: below 2^52 it is exact in float64
 Words = NDArray[np.uint64]
 T = TypeVar("T", np.float64, np.uint64)
 Rows: TypeAlias = Array | Sequence[Array]
@@ -44,6 +59,8 @@ class TreeAgents(Protocol):
     """What averages along a tree need of the hosted agents (`destiny.engines.hosted.HostedAgents`)."""
 
     ids: NDArray[np.intp]
+    last_mean: Array
+    """Digest of the last private average ``(hosted, DIGEST)``; zeros before the first."""
 
     def tell(self, *blocks: Rows) -> tuple[list[Rows], Neighbours]:
         """One round: the rows of all agents heard, and where the neighbours are among them."""
@@ -72,6 +89,11 @@ def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
         (heard,), neighbours = agents.tell(heights)
         every = np.asarray(heard)
         heights = np.maximum(heights, np.stack([every[places].max(axis=0) for places in neighbours.places]))
+    if (heights > depth).any():  # a liar could make everybody pass on a total for ever
+        raise NetworkError(
+            f"no agent is more than {depth} rounds from another; found {heights.max():g} in what neighbours "
+            "tell: some agents lie"
+        )
     root = int(np.argmin(heights[0]))  # all hold the same heights by now
     parents = [
         -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
@@ -102,13 +124,27 @@ def tree_mean(
 
 
 def private_mean(
-    agents: TreeAgents, own: Array, columns: Layout, count: int, depth: int, tree: Array | None = None
+    agents: TreeAgents,
+    own: Array,
+    columns: Layout,
+    count: int,
+    depth: int,
+    tree: Array | None = None,
+    known: Exponents | None = None,
 ) -> Array:
     """The same, of which nobody learns more than the average; in fixed point, rounded to 2^-50 or better.
 
-    The exponents flood the network in either case.
+    The exponents flood the network in either case. Neighbours hear those of an agent, which tell how large
+    its numbers are. Where the same is averaged in every step, ``known`` has the largest of all agents so far,
+    and nobody tells a smaller one: who chooses the points could find numbers by where their size changes.
     """
-    exponents, parents = _flood(agents, columns.exponents(own), depth)
+    sizes = columns.exponents(own)
+    if known is not None and not known.fresh:
+        sizes = np.maximum(sizes, known.table)
+    exponents, parents = _flood(agents, sizes, depth, agents.last_mean)
+    if known is not None:
+        known.uses += 1
+        known.table[:] = np.where(exponents == NOT_FINITE, known.table, exponents)
     if tree is not None:
         parents, depth = _read_tree(tree)
     # No sum of all agents exceeds 2^62.
@@ -121,20 +157,38 @@ def private_mean(
     (totals,) = _total(agents, [masked], parents, count, depth, lambda total: total)
     mean = decode(totals.view(np.int64), unit) / count
     mean[:, (exponents == NOT_FINITE)[columns.group]] = np.nan
+    agents.last_mean = np.tile(_digest(mean[0]), (len(own), 1))
     return mean
 
 
 def message_size(width: int, private: bool) -> int:
     """Numbers in the largest message, for averages of so many."""
-    return 1 + (2 if private else 1) * (width + 1)
+    return max(1 + 2 * (width + 1), width + 1 + DIGEST) if private else 1 + width + 1
 
 
-def _flood(agents: TreeAgents, exponents: Integers, depth: int) -> tuple[Integers, NDArray[np.intp]]:
-    """The largest exponents of all agents, and the parents of the hosted ones in the tree."""
+def _digest(mean: Array) -> Array:
+    """Numbers that nobody can find another mean for, ``(DIGEST,)``."""
+    words = hashlib.blake2b(mean.tobytes(), digest_size=8 * DIGEST).digest()
+    return (np.frombuffer(words, dtype="<u8") >> EXACT).astype(np.float64)
+
+
+def _flood(
+    agents: TreeAgents, exponents: Integers, depth: int, last: Array | None = None
+) -> tuple[Integers, NDArray[np.intp]]:
+    """The largest exponents of all agents, and the parents of the hosted ones in the tree.
+
+    Raises NetworkError if a neighbour has another digest of the ``last`` average.
+    """
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
-        (heard,), neighbours = agents.tell(state)
-        every = np.asarray(heard)
+        heard, neighbours = agents.tell(state) if last is None else agents.tell(state, last)
+        if last is not None and (np.asarray(heard[1]) != last[0]).any():
+            raise NetworkError(
+                "neighbours must have the same averages before they send what follows from them; found "
+                "others at a neighbour: an agent on the way has changed them, or files are of another time; "
+                "all agents must start a new run"
+            )
+        every = np.asarray(heard[0])
         distances = every[:, -1].copy()
         nearest = np.stack([every[places].min(axis=0) for places in neighbours.places])
         nearest[:, -1] += 1

@@ -183,12 +183,18 @@ class AsyncAgent(AgentProcess):
                 and not any(letter.standing[n.index] == LEFT for letter in told)
             ]
 
+        def fix() -> bool:
+            """Whether all are known. They are kept at once: a connection may end before the wait does."""
+            if unknown():
+                return False
+            for n in self.neighbours:
+                n.degree = n.degree or n.degree_in_file or n.degree_in_hello
+            return True
+
         try:
-            self.connections.wait(lambda: not unknown())
+            self.connections.wait(fix)
         except Absent:
             raise self.absence(unknown()) from None
-        for n in self.neighbours:
-            n.degree = n.degree or n.degree_in_file or n.degree_in_hello
         network.learn({n.index: n.degree or 0 for n in self.neighbours})
 
     @property

@@ -48,8 +48,9 @@ class SentLog:
         self.tags: dict[int, str] = {}
         self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
         self.weights: dict[int, float] = {}
-        title = f"run {json.dumps(run)} "
-        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        self.title = title = f"run {json.dumps(run)} "
+        content = self.path.read_bytes() if self.path.exists() else b""
+        lines = content.splitlines(keepends=True)
         if not lines or not lines[0].startswith(title.encode()):
             lines = []
         # A line without an end is of a crash in the middle of it: nothing was sent.
@@ -64,14 +65,19 @@ class SentLog:
                 f"{self.path} must tell what was sent in {rounds} rounds; found {self.before}: bring it "
                 "back, or let all agents start a new run"
             )
+        self.has_title = self.begun
         try:
-            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
-            os.ftruncate(self.file, sum(map(len, lines)))
-            os.lseek(self.file, 0, os.SEEK_END)
+            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            if (length := sum(map(len, lines))) < len(content):  # nothing of an agent that runs already
+                os.ftruncate(self.file, length)
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
-        if not lines:
-            self._write(f"{title}{self.key.hex()}\n")
+
+    def begin(self) -> None:
+        """Write the first line if there is none, once the run has a key of which there was no log before."""
+        if not self.has_title:
+            self._append(f"{self.title}{self.key.hex()}\n")
+            self.has_title = True
 
     def _read_key(self, rest: bytes) -> bytes:
         try:
@@ -106,8 +112,8 @@ class SentLog:
         """
         for receiver, weight in weights.items():
             if receiver not in self.weights:
-                self.weights[receiver] = weight
                 self._write(f"weight {receiver} {weight.hex()}\n")
+                self.weights[receiver] = weight
             elif self.weights[receiver] != weight:
                 raise CheckpointError(
                     f"the weight of what this agent sends to agent {receiver} must be "
@@ -120,8 +126,8 @@ class SentLog:
         """Raise CheckpointError if an earlier process has sent other numbers for this round."""
         tag = self._tag(round, numbers)
         if round not in self.tags:
-            self.tags[round] = tag
             self._write(f"sent {round} {tag}\n")
+            self.tags[round] = tag
         elif self.tags[round] != tag:
             raise CheckpointError(
                 f"the numbers of round {round} are not those that this agent has sent before it was started "
@@ -139,14 +145,23 @@ class SentLog:
         """Whether these are the first exponents that a receiver has chosen for a round, or the same again."""
         if (round, receiver) in self.plans:
             return self.plans[round, receiver] == plan
-        self.plans[round, receiver] = plan
         self._write(f"plan {round} {receiver} {' '.join(map(str, plan))}\n")
+        self.plans[round, receiver] = plan
         return True
 
     def _write(self, line: str) -> None:
+        self.begin()
+        self._append(line)
+
+    def _append(self, line: str) -> None:
+        """Write a whole line or none: of half a line, a later process believes that nothing was sent."""
+        whole, written = line.encode(), 0
         try:
-            os.write(self.file, line.encode())
+            while written < len(whole):  # a full disk takes a part of it at first, without an error
+                written += os.write(self.file, whole[written:])
         except OSError as error:
+            if written:
+                os.ftruncate(self.file, os.fstat(self.file).st_size - written)
             raise CheckpointError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:

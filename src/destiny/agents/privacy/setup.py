@@ -34,7 +34,9 @@ class Privacy:
             {n.index: n.around for n in settings.neighbours if n.around is not None},
             settings.participants,
         )
-        return cls(KeyRing.open(party, folder, log.begun, sent=log.before > 0), log)
+        keys = KeyRing.open(party, folder, log.begun, sent=log.before > 0)
+        log.begin()  # not before there is a new key: an old one would pass for that of this log
+        return cls(keys, log)
 
     def exchange(
         self, connections: Connections, network: TopologyBase, index: int, outbox: Outbox

@@ -170,9 +170,15 @@ class Connections(EventLoop):
 
     def meet(self) -> None:
         """Wait until every neighbour has said HELLO; their degrees are fixed from then on."""
-        self.wait(lambda: all(n.degree or n.degree_in_hello for n in self.neighbours))
-        for n in self.neighbours:
-            n.degree = n.degree or n.degree_in_hello
+        self.wait(self._fix_degrees)
+
+    def _fix_degrees(self) -> bool:
+        """Whether all degrees are known. They are kept at once: a connection may end before the wait does."""
+        known = all(n.degree or n.degree_in_hello for n in self.neighbours)
+        if known:
+            for n in self.neighbours:
+                n.degree = n.degree or n.degree_in_hello
+        return known
 
     def finish(self) -> None:
         """This agent has its answer: send every neighbour what it lacks, then BYE."""
