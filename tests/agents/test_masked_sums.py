@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import destiny
 from destiny.agents import scaffold
@@ -25,6 +26,7 @@ from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.privacy.setup import Privacy
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
+from destiny.cli import app
 from destiny.engines import fixed_point
 from destiny.errors import CheckpointError, SettingsError
 from tests.helpers.agent_party import PATIENCE, Party
@@ -290,6 +292,27 @@ def test_files_for_a_network_say_whether_sums_are_private(tmp_path):
         scaffold.write_agent_files("path", hosts, tmp_path / "no", "run", private=True)
     (first, *_) = scaffold.write_agent_files("ring", hosts, tmp_path / "plain", "run", private=False)
     assert "private = false" in first.read_text()
+
+
+@pytest.mark.parametrize("option", [[], ["--plain"]])
+def test_nobody_is_promised_private_sums_who_declined_them(tmp_path, option):
+    experiment = tmp_path / "experiment.toml"
+    said = "" if option else "[messages]\nprivate = false\n"
+    experiment.write_text(
+        '[problem]\nkind = "pca"\ndata = "data.npy"\np = 2\nagents = 3\n[network]\nkind = "ring"\n' + said
+    )
+    words = [
+        "agents",
+        "init",
+        str(experiment),
+        "--hosts",
+        "a=h:1,b=h:2,c=h:3",
+        "--out",
+        str(tmp_path / "set"),
+    ]
+    told = CliRunner().invoke(app, [*words, *option])
+    assert "private = false" in (tmp_path / "set" / "a" / "agent.toml").read_text()
+    assert told.stderr.startswith("destiny: plain messages, which neighbours can read")
 
 
 def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_path):

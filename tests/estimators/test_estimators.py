@@ -329,8 +329,16 @@ def test_fit_local_on_ranks_has_the_bits_of_silos_in_one_process(tmp_path):
                 for key, value in expected.items():
                     assert np.array_equal(file[key], value), (name, rank, key)
     for rank in range(ranks.RANKS):
-        told = (tmp_path / f"unlike {rank}.txt").read_text()
-        assert "number of features is 4 on rank 0 but 3 on rank 1" in told
+        for number, words in enumerate(
+            (
+                "number of features is 4 on rank 0 but 3 on rank 1",
+                "n_components is 1 on rank 0 but 2 on rank 1",
+                'network is "ring" on rank 0 but "complete" on rank 1',
+                "shrinkage is 0 on rank 0 but 0.1 on rank 1",
+                "fit_intercept is true on rank 0 but false on rank 1",
+            )
+        ):
+            assert words in (tmp_path / f"unlike {number} {rank}.txt").read_text()
 
 
 def test_fit_local_alone_is_a_network_of_one(X):

@@ -47,6 +47,15 @@ def test_it_is_the_ridge_of_pooled_rows(alpha, intercept):
     assert ours.n_samples_ == 442
 
 
+@pytest.mark.parametrize("messages", [None, destiny.Messages(private=True)])
+@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e6])
+def test_a_column_in_other_units_hides_no_other_column(messages, unit):
+    rows = ROWS * np.where(np.arange(10) == 3, unit, 1.0)
+    ours = DecentralizedRidge(messages=messages, network="complete").fit(np.split(rows, CUTS), TARGETS)
+    theirs = Ridge(solver="svd").fit(rows, TARGET)
+    np.testing.assert_allclose(ours.predict(rows), theirs.predict(rows), rtol=1e-7)  # theirs has 1e-9
+
+
 def test_weights_sparse_rows_single_precision_and_several_targets():
     weights = [np.random.default_rng(k).integers(0, 4, len(silo)) for k, silo in enumerate(SILOS)]
     theirs = Ridge().fit(ROWS, TARGET, sample_weight=np.concatenate(weights))

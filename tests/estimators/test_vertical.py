@@ -73,6 +73,27 @@ def test_frames_files_and_names(tmp_path):
         pca.transform(destiny.Silos([frames[0].iloc[:, ::-1], frames[1]], split="columns"))
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+def test_a_column_in_other_units_hides_no_other_column_of_its_party(alpha, unit):
+    rows = ROWS * np.where(np.arange(13) == 3, unit, 1.0)
+    parties = np.split(rows, CUTS, axis=1)
+    found = VerticalRidge(alpha, random_state=0).fit(parties, TARGET).predict(parties)
+    kept = ROWS if alpha == 0 else np.delete(ROWS, 3, axis=1)
+    if (
+        alpha and unit > 1
+    ):  # the penalty does not reach the column: it explains what it can, the others the rest
+        column = ROWS[:, [3]] - ROWS[:, 3].mean()
+        free = np.hstack([column, np.ones_like(column)])
+        others = kept - free @ np.linalg.lstsq(free, kept)[0]
+        rest = TARGET - free @ np.linalg.lstsq(free, TARGET)[0]
+        expected = TARGET - rest + Ridge(alpha).fit(others, rest).predict(others)
+    else:
+        model = Ridge(alpha) if alpha else LinearRegression()
+        expected = model.fit(kept, TARGET).predict(kept)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
 @pytest.mark.parametrize("alpha", [0, 1, 300])
 @pytest.mark.parametrize("columns", ["scaled", "raw"])
 def test_ridge_and_least_squares_of_joined_columns(alpha, columns):

@@ -69,7 +69,7 @@ def attributes(fitted) -> dict[str, np.ndarray]:
 
 
 def main(folder: Path) -> None:
-    """Fit everything on this rank; then refuse ranks whose rows have other features."""
+    """Fit everything on this rank; then refuse ranks with other features, and ranks with other settings."""
     from mpi4py import MPI
 
     rank = MPI.COMM_WORLD.rank
@@ -77,10 +77,19 @@ def main(folder: Path) -> None:
         mine, labels = views(name, *rows(rank, name))
         fitted = estimator.fit_local(mine, labels, weights(rank, name))
         np.savez(folder / f"{name} {rank}.npz", **attributes(fitted))  # type: ignore[arg-type]
-    try:
-        DecentralizedPCA().fit_local(rows(rank)[0][:, : 4 - rank])
-    except SettingsError as error:  # on all ranks alike, so that nobody waits
-        (folder / f"unlike {rank}.txt").write_text(str(error))
+    mine, labels = rows(rank)
+    unlike = [
+        lambda: DecentralizedPCA().fit_local(mine[:, : 4 - rank]),
+        lambda: DecentralizedPCA(1 + rank).fit_local(mine),
+        lambda: DecentralizedPCA(network=("ring", "complete", "star")[rank]).fit_local(mine),
+        lambda: DecentralizedLDA(shrinkage=0.1 * rank).fit_local(mine, labels),
+        lambda: DecentralizedRidge(fit_intercept=rank == 0).fit_local(mine, mine[:, 0]),
+    ]
+    for number, fit in enumerate(unlike):
+        try:
+            fit()
+        except SettingsError as error:  # on all ranks alike, so that nobody waits
+            (folder / f"unlike {number} {rank}.txt").write_text(str(error))
 
 
 if __name__ == "__main__":

@@ -178,9 +178,11 @@ def write_agent_files(
     return paths
 
 
-def disclosure(network: str, hosts: str) -> str:
-    """What the agents of a network let each other know where sums are private, or why they cannot be."""
+def disclosure(network: str, hosts: str, private: bool | None = None) -> str:
+    """What the agents of a network let each other know, and why if messages are plain."""
     tables, folder = _tables(network)
+    if _asked(tables.get("messages", {}), private) is False:
+        return "plain messages, which neighbours can read: private sums were declined"
     built = file.read_network(
         tables["network"], len(parse_hosts(hosts, tables["problem"].get("agents"))), folder
     )
@@ -194,7 +196,7 @@ def _messages(
 ) -> dict[str, Any]:
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
     check(table, "[messages]", file.MESSAGES)
-    setting = table.get("private") if private is None else private
+    setting = _asked(table, private)
     kept: tuple[str, ...] = ("bits", "clip")
     given = {key: table[key] for key in kept if key in table}
     why = exposure(network)
@@ -211,9 +213,14 @@ def _messages(
     return {"private": True, "participants": names}
 
 
+def _asked(table: dict[str, Any], private: bool | None) -> bool | None:
+    """Whether sums should be private: as the command says, otherwise as [messages] does; None is neither."""
+    return table.get("private") if private is None else private
+
+
 def _private_of_async(table: dict[str, Any], private: bool | None, kind: str) -> bool:
     """False, if somebody has said so: asynchronous methods cannot sum privately."""
-    if (table.get("private") if private is None else private) is not False:
+    if _asked(table, private) is not False:
         raise SettingsError(
             f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
             f"{NO_PRIVATE_SUMS}; give --plain, or choose a synchronous method"

@@ -121,8 +121,7 @@ def initialise(
     names = [name for name in map(str.strip, late.split(",")) if name]
     for path in scaffold.write_agent_files(network, hosts, out, run_id, p, private, names):
         print(path)
-    if private is not False:
-        print(f"destiny: {scaffold.disclosure(network, hosts)}", file=sys.stderr)
+    print(f"destiny: {scaffold.disclosure(network, hosts, private)}", file=sys.stderr)
     if p is None and not scaffold.is_experiment(network):
         assumed = f"PCA of {scaffold.PROBLEM['data']} with p = {scaffold.PROBLEM['p']} components"
         print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ from destiny.run.result import Result
 from destiny.validation import is_number, is_whole
 
 AGENTS = 8  # default number of agents one table is split over
+MAY_DIFFER = ("messages", "n_agents", "random_state", "verbose")  # of ranks, or compared by its meaning
 SPARSE = 0.95  # lambda above which the network, not the curvature, limits a run
 DIFFERENT = 100.0  # ratio of standard deviations of columns above which every method is slow
 
@@ -71,6 +72,7 @@ class Decentralized:
     n_agents: int | None
     random_state: Any
     messages: Messages | None
+    get_params: Callable[..., dict[str, Any]]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to all rows, with all agents in this process.
@@ -148,8 +150,20 @@ class Decentralized:
         facts |= {"number of columns, with those of y": list(joined)} if self._joins_y else {}
         facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
         facts |= {"messages": str(self.messages or PLAIN)}
-        engine.require_same({"estimator": type(self).__name__, **facts})
+        engine.require_same({"estimator": type(self).__name__, **self._common_settings(), **facts})
         return self._fit_tables({rank: mine}, engine, ranks)
+
+    def _common_settings(self) -> dict[str, Any]:
+        """The settings that all ranks must have alike.
+
+        An object may print as its address, which differs from rank to rank: networks and methods of one's own
+        are compared where they are used.
+        """
+        settings = self.get_params(deep=False)
+        for name in ("network", "method"):
+            if not isinstance(settings.get(name), str):
+                settings.pop(name, None)
+        return {name: value for name, value in settings.items() if name not in MAY_DIFFER}
 
     def _fit_tables(
         self, tables: Mapping[int, Table], engine: Engine, agents: int, partial: bool = False

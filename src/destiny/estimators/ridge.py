@@ -182,9 +182,13 @@ def _scatter(rows: Any, targets: Array, mean: Array, weights: Array | None) -> A
 
 
 def _coefficients(C: Array, variances: Average, n: int, penalty: float) -> Array:
-    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, in columns divided by their deviations."""
-    units = np.sqrt(np.where(variances.common[:n] > 0, variances.common[:n], 1.0))
-    own = C[:n, :n] / np.outer(units, units) + np.diag(penalty / units**2)
+    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, in units in which the diagonal is 1.
+
+    Without the penalty in the units, its share of a column in small ones would hide all other columns.
+    """
+    diagonal = variances.common[:n] + penalty
+    units = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    own = (C[:n, :n] + penalty * np.eye(n)) / np.outer(units, units)
     values, vectors = np.linalg.eigh(own)
     used = values > RANK * max(values[-1], 0.0)
     inverse = (vectors[:, used] / values[used]) @ vectors[:, used].T

@@ -20,7 +20,7 @@ from destiny.protocols import Array, Topology
 from destiny.run.messages import Messages
 from destiny.validation import is_number
 
-RANK = 1e-12  # variance, relative to the largest of a party's directions, below which a direction is left out
+RANK = 1e-12  # variance, relative to the largest of a party's directions in scaled columns, that is none
 
 
 class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -179,10 +179,15 @@ def _solve(
 
 
 def _basis(A: Array, alpha: float) -> Array:
-    """Return T with T^T (A^T A + alpha I) T = I, without directions in which A does not vary."""
-    values, vectors = np.linalg.eigh(A.T @ A)
+    """Return T with T^T (A^T A + alpha I) T = I, without directions in which that matrix vanishes.
+
+    They are found in units in which its diagonal is 1, so that a column in large ones hides no other.
+    """
+    gram = A.T @ A + alpha * np.eye(A.shape[1])
+    units = np.sqrt(np.where(np.diagonal(gram) > 0, np.diagonal(gram), 1.0))
+    values, vectors = np.linalg.eigh(gram / np.outer(units, units))
     used = values > RANK * max(values[-1], 0.0)
-    return np.asarray(vectors[:, used] / np.sqrt(values[used] + alpha))
+    return np.asarray(vectors[:, used] / np.sqrt(values[used]) / units[:, None])
 
 
 def _join(bases: dict[int, Array], Z: dict[int, Array]) -> Array:
