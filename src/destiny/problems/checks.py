@@ -110,15 +110,9 @@ def check_ids(ids: Sequence[int], agents: int) -> list[int]:
     return numbers
 
 
-def _is_one(X: Array) -> bool:
-    """Whether a stack is one C-ordered matrix, stored once for all agents."""
-    return X.strides[0] == 0 and bool(X[:1].flags.c_contiguous)
-
-
 def check_stack(X: Array, agents: int, shape: tuple[int, int]) -> Array:
     """X as a C-ordered array ``(agents, n, p)``; bits depend on the layout. Raises `ProblemError`."""
-    if not (isinstance(X, np.ndarray) and X.dtype == np.float64 and X.ndim == 3 and _is_one(X)):
-        X = np.ascontiguousarray(X, dtype=np.float64)
+    X = np.ascontiguousarray(X, dtype=np.float64)
     if X.shape != (agents, *shape):
         raise ProblemError(
             f"X must be a stack (agents, n, p) = {(agents, *shape)}; found {X.shape}; "
