@@ -182,10 +182,9 @@ def _flood(
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
         heard, neighbours = agents.tell(state) if last is None else agents.tell(state, last)
+        others = np.asarray(heard[-1])
         # Of agents that are no neighbours, rows may be of an earlier round.
-        if last is not None and any(
-            (np.asarray(heard[1])[near] != last[0]).any() for near in neighbours.places
-        ):
+        if last is not None and any((others[near] != last[0]).any() for near in neighbours.places):
             raise NetworkError(
                 "neighbours must have the same averages before they send what follows from them; found "
                 "others at a neighbour: an agent on the way has changed them, or files are of another time; "
