@@ -112,12 +112,15 @@ class DestinyNewton(TotalsMethod):
         A = agents.hessian()
         quadratic = A is not None
         zero, vote = np.zeros((k, 1, 1)), np.zeros((k, 1, 1))
-        if A is None:
+        if A is not None:
+            R = agents.gradient(np.zeros_like(X))  # exactly zero if f_i has no linear term
+        else:
             A = left_hessian(agents, X)
+            R = agents.gradient(X) - A @ X
             vote[:, 0, 0] = misfit(agents, X, A) > MISFIT
         return NewtonState(
             X=X,
-            R=agents.gradient(X) - A @ X,
+            R=R,
             model=pack(A),
             quadratic=zero + quadratic,
             vote=vote,
