@@ -220,3 +220,9 @@ def test_where_data_have_fewer_dimensions_than_p_no_axis_is_taken_from_rounding(
     Y = minimise(A, np.zeros((12, 4)), X, 0.0, 1e-14).X
     assert (refined(A, Y) == Y).all()
     assert subspace_distance(refined(A, X[:, :2]), eigh(A, subset_by_index=(0, 1))[1]) < 1e-12
+
+
+def test_agents_agree_to_stop_where_all_data_are_zero():
+    problem = destiny.problems.PCA([np.zeros((4, 5))] * 3, 2)
+    result = destiny.solve(problem, destiny.networks.ring(3), DestinyNewton(), decentralised=True, rounds=60)
+    assert result.converged, result.reason

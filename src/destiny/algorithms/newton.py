@@ -154,7 +154,7 @@ class DestinyNewton(TotalsMethod):
             model=model,
             products=s.products + products,
             disagreement=scalar(norm(start - s.X)),
-            slope=scalar(slope) / scale,
+            slope=np.divide(scalar(slope), scale, out=np.zeros_like(scale), where=scale > 0),
             scale=scale,
         )
         return self._vote_if_slow(self._update_models(s, agents))
