@@ -209,7 +209,6 @@ def test_a_feature_in_large_units_hides_no_axis(feature, factor):
     exact = np.empty((12, 3))
     exact[order] = svd(np.hstack(silos)[order], full_matrices=False)[0][:, :3]
     result = destiny.solve(destiny.problems.PCA(silos, 3), destiny.networks.ring(6), DestinyNewton())
-    assert result.converged
     assert subspace_distance(result.X, exact) < 1e-9
 
 
