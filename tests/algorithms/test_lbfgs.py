@@ -301,3 +301,17 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
         DestinyLBFGS(diameter=-1)
     with pytest.raises(SettingsError, match="memory must be"):
         DestinyLBFGS(memory=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gradient_of_the_wrong_sign_ends_the_run_soon(seed):
+    rng = np.random.default_rng(seed)
+    problem = custom.problem(
+        lambda X, A: -0.5 * np.sum((A.T @ X) ** 2),
+        lambda X, A: A @ (A.T @ X),
+        data=[rng.standard_normal((12, 40)) for _ in range(6)],
+        shape=(12, 3),
+    )
+    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS())
+    assert "f rises where its gradient says that it falls" in result.reason
+    assert result.rounds < 200

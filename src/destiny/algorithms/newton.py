@@ -187,6 +187,12 @@ class DestinyNewton(TotalsMethod):
         momentum = DestinyMomentum(spectrum=self.spectrum)
         return replace(momentum, rounds=momentum.filter.rounds)
 
+    def exhausted(self, s: NewtonState) -> str | None:
+        """Whether the slope is so small that steps change rounding only, and has not fallen for a while."""
+        if s.fallen.any() or not (s.slope.max() <= SMALL and s.slow.min() >= SLOW_STEPS):
+            return None
+        return "rounding allows no less: raise the tolerance"
+
     def remarks(self, s: NewtonState, ids: NDArray[np.intp], converged: bool) -> list[str]:
         """Sentences on the cost of local minimisations and on a change to momentum."""
         notes = [f"local minimisation took at most {s.products.max():.0f} products with the n x n model"]

@@ -91,7 +91,7 @@ def make_result(
         settings=settings_of(algorithm),
         regulariser=None if problem.regulariser is None else repr(problem.regulariser),
         axes=axes,
-        notes=sentences,
+        notes=[sentence for sentence in sentences if sentence not in stop.reason],
         choice=None if choice is None else str(choice),
         interrupted=signal,
         private=messages.private,
