@@ -11,7 +11,7 @@ import destiny
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.lbfgs import DestinyLBFGS
 from destiny.engines import Local
-from destiny.errors import ProblemError, SettingsError
+from destiny.errors import NetworkError, ProblemError, SettingsError
 from destiny.geometry.stiefel import polar, random_point, tangent
 from destiny.problems import custom
 from tests.helpers.small_problems import agents_of, procrustes, run, small_problem
@@ -282,6 +282,19 @@ def test_agents_whose_arithmetic_differs_meet_again_and_say_so():
     (remark,) = settings.remarks(states[0], np.arange(3), True)
     assert "different points from the same averages" in remark
     assert "once" in remark
+
+
+def test_agents_that_always_want_to_meet_again_are_refused():
+    """A liar would choose the point of every step so."""
+    problem, network = small_problem("sdl"), destiny.networks.ring(6)
+    settings, agents = DestinyLBFGS().on(network), agents_of(problem, network)
+    state = settings.init(np.stack([random_point(12, 3)] * 6), agents)
+    doubt = np.zeros((6, 1, 1))
+    doubt[4] = 1.0
+    while state.meetings.max() < 21:  # the start, and twenty times again
+        state = settings.step(replace(state, disagreement=doubt), agents)
+    with pytest.raises(NetworkError, match="same points from the same averages; found others 21 times"):
+        settings.step(replace(state, disagreement=doubt), agents)
 
 
 def test_agents_of_a_process_share_what_they_remember():

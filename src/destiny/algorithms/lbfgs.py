@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import SettingsError
+from destiny.errors import NetworkError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
 from destiny.protocols import Agents, Array
 from destiny.validation import is_whole
@@ -33,6 +33,7 @@ DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
 PROBE, VOTE = 3, 4  # places in the numbers that are averaged
 APART = 1e-10  # a larger difference between agents' points is no rounding
+MEETINGS = 20  # times that points may be averaged again: honest agents of different machines need a few
 SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are one
 
 
@@ -144,6 +145,7 @@ class DestinyLBFGS(TreeMethod):
             G, mean = agents.exact_mean(G, own, tree=s.tree)
             s = replace(s, disagreement=np.abs(own - mean)[:, :, PROBE : PROBE + 1])
             if mean[0, 0, VOTE] > 0:
+                _require_few_meetings(s)
                 return replace(s, trial=s.X, meet=np.ones_like(s.meet))
         # The means have the same bits in every row.
         value, size, curvature = (float(number) for number in mean[0, 0, :PROBE])
@@ -181,6 +183,15 @@ class Evaluation:
     value: float
     size: float
     gradient: Array
+
+
+def _require_few_meetings(s: LBFGSState) -> None:
+    """Raise NetworkError, at all agents alike, rather than let one of them choose the point of every step."""
+    if s.meetings.max() > MEETINGS:
+        raise NetworkError(
+            f"agents must obtain the same points from the same averages; found others {MEETINGS + 1} times: "
+            "their arithmetic differs, or some lie; use destiny-momentum"
+        )
 
 
 def _stuck(s: LBFGSState) -> str:
