@@ -11,7 +11,7 @@ import destiny
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.lbfgs import DestinyLBFGS
 from destiny.engines import Local
-from destiny.errors import ProblemError, SettingsError
+from destiny.errors import NetworkError, ProblemError, SettingsError
 from destiny.geometry.stiefel import polar, random_point, tangent
 from destiny.problems import custom
 from tests.helpers.small_problems import agents_of, procrustes, run, small_problem
@@ -284,6 +284,19 @@ def test_agents_whose_arithmetic_differs_meet_again_and_say_so():
     assert "once" in remark
 
 
+def test_agents_that_always_want_to_meet_again_are_refused():
+    """A liar would choose the point of every step so."""
+    problem, network = small_problem("sdl"), destiny.networks.ring(6)
+    settings, agents = DestinyLBFGS().on(network), agents_of(problem, network)
+    state = settings.init(np.stack([random_point(12, 3)] * 6), agents)
+    doubt = np.zeros((6, 1, 1))
+    doubt[4] = 1.0
+    while state.meetings.max() < 21:  # the start, and twenty times again
+        state = settings.step(replace(state, disagreement=doubt), agents)
+    with pytest.raises(NetworkError, match="same points from the same averages; found others 21 times"):
+        settings.step(replace(state, disagreement=doubt), agents)
+
+
 def test_agents_of_a_process_share_what_they_remember():
     state = run(small_problem("sdl"), destiny.networks.ring(6), DestinyLBFGS(memory=4), 9)
     assert state.moves.shape == (6, 4, 12, 3)
@@ -301,3 +314,17 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
         DestinyLBFGS(diameter=-1)
     with pytest.raises(SettingsError, match="memory must be"):
         DestinyLBFGS(memory=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gradient_of_the_wrong_sign_ends_the_run_soon(seed):
+    rng = np.random.default_rng(seed)
+    problem = custom.problem(
+        lambda X, A: -0.5 * np.sum((A.T @ X) ** 2),
+        lambda X, A: A @ (A.T @ X),
+        data=[rng.standard_normal((12, 40)) for _ in range(6)],
+        shape=(12, 3),
+    )
+    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS())
+    assert "f rises where its gradient says that it falls" in result.reason
+    assert result.rounds < 200

@@ -11,6 +11,7 @@ from benchmarks.rows import read
 from destiny import DestinyMomentum, networks
 from destiny.algorithms import momentum
 from destiny.algorithms.blocks.gossip import FLOOR, contraction, filter_for, single_round_filter
+from destiny.errors import ProblemError
 from tests.helpers.small_problems import agents_of, problem_of, run, silos_of, small_problem
 
 NETWORKS = {
@@ -252,11 +253,10 @@ def test_agents_that_start_at_the_answer_agree_to_stop():
     assert again.converged, again
 
 
-def test_curvatures_beyond_any_eighth_power_are_noted():
+def test_curvatures_beyond_any_eighth_power_are_refused():
     silos = [1e25 * A for A in silos_of("pca", 4)]
-    result = destiny.solve(problem_of("pca", silos), networks.ring(4), DestinyMomentum(), rounds=60)
-    assert not result.converged
-    assert any("scale the data" in note for note in result.notes), result.notes
+    with pytest.raises(ProblemError, match="scale the data"):
+        destiny.solve(problem_of("pca", silos), networks.ring(4), DestinyMomentum(), rounds=60)
 
 
 @pytest.mark.parametrize("algorithm", [DestinyMomentum(), destiny.Destiny()], ids=lambda a: a.kind)
@@ -438,3 +438,21 @@ def test_no_curvature_is_not_a_matter_of_scale():
     )
     result = destiny.solve(flat, networks.complete(2))
     assert [note.partition(":")[0] for note in result.notes] == ["the gradient is zero at the start"]
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e9, 1e18])
+def test_data_whose_curvatures_are_out_of_range_are_refused_and_do_not_waste_rounds(factor):
+    rng = np.random.default_rng(0)
+    silos = [factor * rng.standard_normal((6, 40)) for _ in range(4)]
+    silos[0] /= 1e3  # one that is small beside others is no reason
+    with pytest.raises(ProblemError, match=r"gradients must change at rates from 1e-40 to 1e\+38"):
+        destiny.solve(destiny.problems.SDL(silos, 3), destiny.networks.ring(4), DestinyMomentum(), rounds=400)
+
+
+@pytest.mark.parametrize("factor", [1e-10, 1e-3, 1e8])
+def test_an_agent_with_tiny_data_beside_others_is_not_refused(factor):
+    rng = np.random.default_rng(0)
+    silos = [factor * rng.standard_normal((6, 40)) for _ in range(4)]
+    silos[0] /= 1e12
+    result = destiny.solve(destiny.problems.SDL(silos, 3), destiny.networks.ring(4), DestinyMomentum())
+    assert result.converged

@@ -6,6 +6,7 @@ from scipy.linalg import eigh, svd
 
 import destiny
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
+from destiny.algorithms.blocks.leading_axes import refined
 from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack, unpack
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
 from destiny.algorithms.newton import DestinyNewton
@@ -195,3 +196,32 @@ def test_private_messages_take_the_same_rounds_and_twice_the_numbers(kind):
     assert 1.9 * plain.scalars < private.scalars < 2.1 * plain.scalars
     assert (private.agents == private.agents[0]).all(), "the same bits at every agent"
     assert private.measures.objective == pytest.approx(plain.measures.objective, abs=1e-12)
+
+
+@pytest.mark.parametrize(("feature", "factor"), [(0, 1e3), (7, 1e6), (11, 1e8)])
+def test_a_feature_in_large_units_hides_no_axis(feature, factor):
+    rng = np.random.default_rng(17)
+    silos = [rng.standard_normal((12, 20)) for _ in range(6)]
+    for A in silos:
+        A[[0, feature]] = A[[feature, 0]]
+        A[feature] *= factor
+    order = np.r_[feature, np.delete(np.arange(12), feature)]  # the SVD is accurate with large rows first
+    exact = np.empty((12, 3))
+    exact[order] = svd(np.hstack(silos)[order], full_matrices=False)[0][:, :3]
+    result = destiny.solve(destiny.problems.PCA(silos, 3), destiny.networks.ring(6), DestinyNewton())
+    assert subspace_distance(result.X, exact) < 1e-9
+
+
+def test_where_data_have_fewer_dimensions_than_p_no_axis_is_taken_from_rounding():
+    rng = np.random.default_rng(3)
+    A = -(M := rng.standard_normal((12, 2))) @ M.T
+    X = random_point(12, 4, 0)
+    Y = minimise(A, np.zeros((12, 4)), X, 0.0, 1e-14).X
+    assert (refined(A, Y) == Y).all()
+    assert subspace_distance(refined(A, X[:, :2]), eigh(A, subset_by_index=(0, 1))[1]) < 1e-12
+
+
+def test_agents_agree_to_stop_where_all_data_are_zero():
+    problem = destiny.problems.PCA([np.zeros((4, 5))] * 3, 2)
+    result = destiny.solve(problem, destiny.networks.ring(3), DestinyNewton(), decentralised=True, rounds=60)
+    assert result.converged, result.reason

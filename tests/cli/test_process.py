@@ -4,6 +4,7 @@ import contextlib
 import importlib.metadata
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,16 @@ def test_a_mistake_ends_a_process_with_2_and_one_line(folder, tmp_path):
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
     Outcome(done.returncode, done.stdout, done.stderr).refused("nan.npy")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody can write")
+def test_a_folder_that_cannot_be_made_is_named_in_one_sentence(folder, tmp_path):
+    file = folder / f"{tmp_path.name}.toml"
+    file.write_text(document(), encoding="utf-8")
+    arguments = [*PROGRAM, "run", file, "--out", "/proc/out"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    Outcome(done.returncode, done.stdout, done.stderr).refused("cannot read or write /proc/out")
+    assert "Error" not in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to look at")

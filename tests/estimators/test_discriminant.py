@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 
 import destiny
 from destiny.algorithms import CDADT
+from destiny.errors import ProblemError
 from destiny.estimators import DecentralizedLDA
 
 X, LABELS = load_wine(return_X_y=True)
@@ -174,3 +175,9 @@ def test_wrong_settings_are_refused(options, words):
 def test_one_class_is_refused():
     with pytest.raises(destiny.ProblemError, match="at least 2 classes"):
         DecentralizedLDA().fit(X[LABELS == 0], Y[LABELS == 0])
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0.1])
+def test_data_that_do_not_vary_are_refused_at_once(shrinkage):
+    with pytest.raises(ProblemError, match="columns must vary within a class; found none that does"):
+        DecentralizedLDA(shrinkage=shrinkage, random_state=0).fit(np.ones((30, 4)), np.arange(30) % 3)

@@ -336,6 +336,7 @@ def test_fit_local_on_ranks_has_the_bits_of_silos_in_one_process(tmp_path):
                 'network is "ring" on rank 0 but "complete" on rank 1',
                 "shrinkage is 0 on rank 0 but 0.1 on rank 1",
                 "fit_intercept is true on rank 0 but false on rank 1",
+                "NaN" if rank == 1 else "found a refusal on rank 1",
             )
         ):
             assert words in (tmp_path / f"unlike {number} {rank}.txt").read_text()

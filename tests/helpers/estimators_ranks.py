@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from destiny import Messages
-from destiny.errors import SettingsError
+from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import (
     DecentralizedCCA,
     DecentralizedLDA,
@@ -69,7 +69,7 @@ def attributes(fitted) -> dict[str, np.ndarray]:
 
 
 def main(folder: Path) -> None:
-    """Fit everything on this rank; then refuse ranks with other features, and ranks with other settings."""
+    """Fit everything on this rank; then refuse ranks with other features or settings, and one with NaN."""
     from mpi4py import MPI
 
     rank = MPI.COMM_WORLD.rank
@@ -84,11 +84,12 @@ def main(folder: Path) -> None:
         lambda: DecentralizedPCA(network=("ring", "complete", "star")[rank]).fit_local(mine),
         lambda: DecentralizedLDA(shrinkage=0.1 * rank).fit_local(mine, labels),
         lambda: DecentralizedRidge(fit_intercept=rank == 0).fit_local(mine, mine[:, 0]),
+        lambda: DecentralizedPCA().fit_local(np.where(rank == 1, np.nan, mine)),
     ]
     for number, fit in enumerate(unlike):
         try:
             fit()
-        except SettingsError as error:  # on all ranks alike, so that nobody waits
+        except (SettingsError, ProblemError) as error:  # on all ranks alike, so that nobody waits
             (folder / f"unlike {number} {rank}.txt").write_text(str(error))
 
 

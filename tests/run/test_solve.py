@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -291,7 +292,10 @@ def test_problem_and_network_must_fit(problem):
     ("arguments", "sentence"),
     [
         (lambda p, n: (np.zeros(3), n), "problem must be one of destiny.problems"),
-        (lambda p, n: (p, 6), "network must be one of destiny.networks"),
+        (lambda p, n: (p, 6), r"network must be one of destiny.networks; found 6: .* networks.ring\(6\)"),
+        (lambda p, n: (p, "ring"), r"found 'ring': take networks.build\('ring', agents\)"),
+        (lambda p, n: (p, nx.cycle_graph(6)), r"found a graph: take networks.from_graph\(graph\)"),
+        (lambda p, n: (p, np.eye(6)), r"found an array: take networks.from_weights\(W\) for a mixing .* W$"),
         (lambda p, n: (n, p), "problem must be one of destiny.problems"),
         (lambda p, n: (p, n, destiny.Destiny), "algorithm must be an object"),
         (lambda p, n: (p, n, 7), "algorithm must be an object"),
@@ -337,3 +341,9 @@ def test_any_list_of_objectives_with_value_and_gradient_is_a_problem():
     # min sum ||X - P_i||^2 over St is the polar factor of the mean (or a stationary point of it).
     mean = np.mean(points, axis=0)
     np.testing.assert_allclose(result.X, stiefel.polar(mean), atol=1e-5)
+
+
+def test_a_picture_of_no_known_kind_is_refused(problem, network, tmp_path):
+    result = destiny.solve(problem, network, rounds=60)
+    with pytest.raises(destiny.DestinyError, match=r"cannot draw into .*x.xyz: .*xyz"):
+        result.plot(tmp_path / "x.xyz")

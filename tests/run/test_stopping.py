@@ -197,3 +197,16 @@ def test_too_few_rounds_for_a_tree_are_called_so():
     problem = destiny.problems.pca.synthetic(n=12, m=120, p=2, xi=0.6, agents=6, seed=0)
     with pytest.raises(destiny.SettingsError, match="need to find a spanning tree; found 3"):
         destiny.solve(problem, destiny.networks.ring(6), "destiny-krylov", rounds=3)
+
+
+@pytest.mark.parametrize("kind", ["destiny-newton", "destiny-krylov", "destiny-lbfgs"])
+@pytest.mark.parametrize("n", [12, 40])
+def test_a_tolerance_below_rounding_ends_the_run_in_words(kind, n):
+    rng = np.random.default_rng(n)
+    problem = destiny.problems.PCA([rng.standard_normal((n, 30)) for _ in range(5)], 3)
+    result = destiny.solve(problem, destiny.networks.ring(5), kind, tolerance=1e-18)
+    assert not result.converged
+    assert result.reason.startswith("did not converge: stationarity is ")
+    assert result.reason.endswith("rounding allows no less: raise the tolerance")
+    assert result.measures.worst < 1e-12
+    assert result.rounds < 1500

@@ -20,7 +20,7 @@ from destiny.run import privacy, square
 from destiny.run.averaging import MOST, average
 from destiny.run.centring import Report
 from destiny.run.metrics import Composite, Measures
-from destiny.run.principal_axes import rayleigh_ritz, unseen_variance
+from destiny.run.principal_axes import rayleigh_ritz
 from destiny.run.result import RunOutcome
 from destiny.run.stopping import Stop
 from destiny.storage import npz
@@ -240,9 +240,8 @@ def find(
             explained = None
             notes.append("the noise hides how much of the variance is explained")
     if agents.regulariser is None and variance is not None:
-        axes, share = rayleigh_ritz(answer[0], slope[0])
-        doubt = unseen_variance(share, slope[0], tolerance)
-        notes += [doubt] if stop.converged and doubt is not None else []
+        found = rayleigh_ritz(answer[0], slope[0])
+        axes, stop = found.vectors, found.judge(stop, tolerance)
     outcome = Outcome(
         reason=stop.reason,
         converged=stop.converged,

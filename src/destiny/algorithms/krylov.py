@@ -18,6 +18,7 @@ from destiny.protocols import Agents, Array
 WIDTH = 2  # blocks of p columns in a message: fewer rounds than with one; three gain little more
 MOST = 12  # such messages whose vectors are kept; the better half of them when there is no room for more
 SEED = 1931  # any fixed number: the first block must be equal at all agents
+EPS = float(np.finfo(np.float64).eps)
 APART = 1e-8  # a larger difference between agents' blocks is no rounding: their averages mean nothing
 
 
@@ -98,6 +99,12 @@ class DestinyKrylov(TreeMethod):
     def residual(self, s: KrylovState) -> Array:
         """That of `TreeMethod`; at least 1 where agents once computed different blocks."""
         return np.maximum(super().residual(s), np.where(s.apart > APART, 1.0, 0.0)[:, 0, 0])
+
+    def exhausted(self, s: KrylovState) -> str | None:
+        """Whether the gradient is rounding, or no vectors are left to multiply with."""
+        if not s.scale.any() or (s.block.any() and s.slope.max() > EPS):
+            return None
+        return "rounding allows no less: raise the tolerance"
 
     def remarks(self, s: KrylovState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Whether agents computed different blocks from the same averages."""

@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import SettingsError
+from destiny.errors import NetworkError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
 from destiny.protocols import Agents, Array
 from destiny.validation import is_whole
@@ -25,11 +25,15 @@ NOISE = 1e-6
 SHRINK_MOST, SHRINK_LEAST = 0.1, 0.5  # bounds of the next step's length after a rejected one, relative
 GROW = 4.0  # longest step relative to the last accepted one
 REACH, NEAREST = 1.0, 1e-12  # the longest step and the shortest bound of a step, relative to ||X|| = sqrt(p)
+NEAR = 1e-3  # of ||X||: so near, f changes about as the gradients at both ends say
+CONTRADICTIONS = 3  # such steps in a row with which f rises and its gradients say that it falls
+ROUNDING = 1e-12  # relative slope: a smaller one may be rounding
 STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f decrease
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
 PROBE, VOTE = 3, 4  # places in the numbers that are averaged
 APART = 1e-10  # a larger difference between agents' points is no rounding
+MEETINGS = 20  # times that points may be averaged again: honest agents of different machines need a few
 SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are one
 
 
@@ -58,6 +62,8 @@ class LBFGSState(TreeState):
     """The longest that the next step may be."""
     curvature: Array
     """Curvature of the agent's own f_i along its gradient at the start."""
+    contradictions: Array
+    """Short steps in a row with which f rose although its gradients at both ends say that it falls."""
     meet: Array
     """1 if the next step averages the points: at the start, and when they were found to differ."""
     meetings: Array
@@ -117,6 +123,7 @@ class DestinyLBFGS(TreeMethod):
             changes=empty,
             radius=zero,
             curvature=_curvature(X, agents),
+            contradictions=zero,
             meet=zero + 1.0,
             meetings=zero,
             tree=agents.spanning_tree(),
@@ -138,6 +145,7 @@ class DestinyLBFGS(TreeMethod):
             G, mean = agents.exact_mean(G, own, tree=s.tree)
             s = replace(s, disagreement=np.abs(own - mean)[:, :, PROBE : PROBE + 1])
             if mean[0, 0, VOTE] > 0:
+                _require_few_meetings(s)
                 return replace(s, trial=s.X, meet=np.ones_like(s.meet))
         # The means have the same bits in every row.
         value, size, curvature = (float(number) for number in mean[0, 0, :PROBE])
@@ -153,12 +161,18 @@ class DestinyLBFGS(TreeMethod):
                 f"agents obtained different points from the same averages, {times}, and averaged these: "
                 "their arithmetic differs"
             )
-        if not converged and s.known.any() and s.radius.max() < STUCK * np.sqrt(s.X.shape[2]):
-            notes.append(
-                f"steps of {s.radius.max():.0e} along the gradient do not decrease f: these are rounding "
-                "errors, or value and gradient of an objective disagree (destiny.check_gradient)"
-            )
-        return notes
+        why = self.exhausted(s)
+        if why is None and s.known.any() and s.radius.max() < STUCK * np.sqrt(s.X.shape[2]):
+            why = _stuck(s)
+        return notes if converged or why is None else [*notes, why]
+
+    def exhausted(self, s: LBFGSState) -> str | None:
+        """Whether values contradict gradients, or all but the shortest steps are rejected."""
+        if s.contradictions.max() >= CONTRADICTIONS:
+            return "f rises where its gradient says that it falls: test it with destiny.check_gradient"
+        if not s.moves.any() or s.radius.max() > NEAREST * np.sqrt(s.X.shape[2]):
+            return None
+        return "rounding allows no less: raise the tolerance" if s.slope.max() < ROUNDING else _stuck(s)
 
 
 @dataclass(frozen=True)
@@ -169,6 +183,22 @@ class Evaluation:
     value: float
     size: float
     gradient: Array
+
+
+def _require_few_meetings(s: LBFGSState) -> None:
+    """Raise NetworkError, at all agents alike, rather than let one of them choose the point of every step."""
+    if s.meetings.max() > MEETINGS:
+        raise NetworkError(
+            f"agents must obtain the same points from the same averages; found others {MEETINGS + 1} times: "
+            "their arithmetic differs, or some lie; use destiny-momentum"
+        )
+
+
+def _stuck(s: LBFGSState) -> str:
+    return (
+        f"steps of {s.radius.max():.0e} along the gradient do not decrease f: these are rounding "
+        "errors, or value and gradient of an objective disagree (destiny.check_gradient)"
+    )
 
 
 def _numbers(s: LBFGSState, agents: Agents) -> Array:
@@ -221,6 +251,8 @@ def _judge(s: LBFGSState, there: Evaluation) -> LBFGSState:
     slope = float(np.vdot(tangent(X, G), move))
     slope_there = float(np.vdot(tangent(there.X, there.gradient), move))
     rise, noise = there.value - value, NOISE * float(s.size.flat[0])
+    contradicted = length <= NEAR * np.sqrt(X.shape[1]) and rise > noise and slope_there <= slope / 2 < 0
+    s = replace(s, contradictions=np.where(contradicted, s.contradictions + 1, 0.0))
     if rise <= DECREASE * slope or (rise <= noise and slope_there <= (2 * DECREASE - 1) * slope):
         s = _at(s, there)
         bent = not usable_pairs(there.X, there.gradient, s.moves[0, -1:], s.changes[0, -1:])

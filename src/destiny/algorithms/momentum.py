@@ -22,7 +22,7 @@ from destiny.algorithms.blocks.gossip import (
 from destiny.algorithms.blocks.mixing_estimate import Mixing
 from destiny.algorithms.blocks.opening import check_gossip, require_finite
 from destiny.algorithms.blocks.tracking import residual, slow_network_notes
-from destiny.errors import SettingsError
+from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
 from destiny.geometry.stiefel import SAFE_REGION, STATIONARY, deviation, inner, norm, scalar
 from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
@@ -46,6 +46,7 @@ CEILING = 0.8  # the ceiling when an agent backs off, relative to the trust befo
 RECOVER = 1.02  # growth of the ceiling per window without trouble
 CAUTIOUS = 0.3  # trust below which a run that did not converge has a note
 STIFFNESS = 0.25  # beta >= STIFFNESS L: gradients of SDL grow a thousandfold (docs/acceleration.md, 7)
+RATES = (1e-40, 1e38)  # of a gradient: their eighth powers are numbers
 REACH = 0.5  # largest move of X in one step, Frobenius norm
 
 
@@ -273,6 +274,8 @@ class DestinyMomentum(AlgorithmBase):
 
     def step(self, s: MomentumState, agents: Agents) -> MomentumState:
         """The recursion of the class docstring, in ``rounds`` rounds, and the settings of the next step."""
+        if s.count.flat[0] % LOOK == LOOK - 1:  # not at once: agents must have heard of others' curvatures
+            self.require_curvatures(s, agents)
         move = self.move(s, agents)
         length = scalar(norm(move))
         if (length > REACH).any():
@@ -308,6 +311,21 @@ class DestinyMomentum(AlgorithmBase):
         s, slope = self.slope(s, agents)
         s = self.update_momentum(s, S, slope, uphill, age)
         return self.backoff(self.set_step_size(s, before))
+
+    def require_curvatures(self, s: MomentumState, agents: Agents) -> None:
+        """Raise `ProblemError` if an agent's curvature is out of range and no other makes up for it.
+
+        The step would be zero, and X would not move.
+        """
+        power = eighth_power(s.curvature)
+        none = (s.curvature > 0) & (power == 0) & (s.shared == 0)
+        lost = none | ~np.isfinite(power) | ~np.isfinite(s.shared)
+        if (lost & (s.worst <= SAFE_REGION)).any():
+            agent = int(np.flatnonzero(lost)[0])
+            raise ProblemError(
+                f"gradients must change at rates from {RATES[0]:.0e} to {RATES[1]:.0e} for {self.kind}; "
+                f"found {s.curvature.flat[agent]:.0e} at agent {agents.ids[agent]}: scale the data"
+            )
 
     def next_direction(self, s: MomentumState, X: Array, E: Array, agents: Agents) -> tuple[Array, Array]:
         """H(X) with E = X^T X - I, and the change of H from s.X to X, both ``(agents, n, p)``."""

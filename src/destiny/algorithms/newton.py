@@ -112,12 +112,15 @@ class DestinyNewton(TotalsMethod):
         A = agents.hessian()
         quadratic = A is not None
         zero, vote = np.zeros((k, 1, 1)), np.zeros((k, 1, 1))
-        if A is None:
+        if A is not None:
+            R = agents.gradient(np.zeros_like(X))  # exactly zero if f_i has no linear term
+        else:
             A = left_hessian(agents, X)
+            R = agents.gradient(X) - A @ X
             vote[:, 0, 0] = misfit(agents, X, A) > MISFIT
         return NewtonState(
             X=X,
-            R=agents.gradient(X) - A @ X,
+            R=R,
             model=pack(A),
             quadratic=zero + quadratic,
             vote=vote,
@@ -151,7 +154,7 @@ class DestinyNewton(TotalsMethod):
             model=model,
             products=s.products + products,
             disagreement=scalar(norm(start - s.X)),
-            slope=scalar(slope) / scale,
+            slope=np.divide(scalar(slope), scale, out=np.zeros_like(scale), where=scale > 0),
             scale=scale,
         )
         return self._vote_if_slow(self._update_models(s, agents))
@@ -183,6 +186,12 @@ class DestinyNewton(TotalsMethod):
     def _momentum(self) -> DestinyMomentum:
         momentum = DestinyMomentum(spectrum=self.spectrum)
         return replace(momentum, rounds=momentum.filter.rounds)
+
+    def exhausted(self, s: NewtonState) -> str | None:
+        """Whether the slope is so small that steps change rounding only, and has not fallen for a while."""
+        if s.fallen.any() or not (s.slope.max() <= SMALL and s.slow.min() >= SLOW_STEPS):
+            return None
+        return "rounding allows no less: raise the tolerance"
 
     def remarks(self, s: NewtonState, ids: NDArray[np.intp], converged: bool) -> list[str]:
         """Sentences on the cost of local minimisations and on a change to momentum."""

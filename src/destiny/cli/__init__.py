@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -286,11 +287,18 @@ def main() -> None:
         sys.exit(error.code)
     except (OSError, MemoryError) as error:
         guard.wait_turn()
-        warn(f"{type(error).__name__}: {error}")
+        warn(_one_sentence(error))
         sys.exit(2)
     except KeyboardInterrupt:
         warn("interrupted")
         sys.exit(130)
+
+
+def _one_sentence(error: OSError | MemoryError) -> str:
+    """What the system refused, in words."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return f"cannot read or write {os.fspath(error.filename)}: {error.strerror.lower()}"
+    return f"{type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

@@ -140,10 +140,7 @@ class Decentralized:
         # First: once the MPI engine exists, a refusal on one rank ends the job.
         engine: Engine = Mpi() if engine_for_command() == "mpi" else Local()
         rank, ranks = (engine.ranks.rank, engine.ranks.size) if isinstance(engine, Mpi) else (0, 1)
-        refuse_other_containers(X)
-        if is_silos(X):
-            raise ProblemError("fit_local takes the table of one agent; found a list of tables: use fit")
-        mine = self._check_table(X, y, sample_weight, True, 0)
+        mine = self._check_own_table(X, y, sample_weight, engine)
         names = [str(name) for name in column_names(X) or []]
         facts = {"number of features": self.n_features_in_, "feature names": names}
         joined = mine.rows.shape[1], *np.shape(mine.labels)[1:]
@@ -152,6 +149,26 @@ class Decentralized:
         facts |= {"messages": str(self.messages or PLAIN)}
         engine.require_same({"estimator": type(self).__name__, **self._common_settings(), **facts})
         return self._fit_tables({rank: mine}, engine, ranks)
+
+    def _check_own_table(self, X: Any, y: Any, sample_weight: Any, engine: Engine) -> Table:
+        """Check the rows of this rank; raise on all ranks if one refuses its own.
+
+        A program may catch the error: then no rank waits for averages with one that has none to give.
+        """
+        error: Exception | None = None
+        try:
+            refuse_other_containers(X)
+            if is_silos(X):
+                raise ProblemError("fit_local takes the table of one agent; found a list of tables: use fit")
+            mine = self._check_table(X, y, sample_weight, True, 0)
+        except Exception as refusal:
+            error = refusal
+        refused = [rank for rank, own in enumerate(allgather(engine, error is not None)) if own]
+        if error is not None:
+            raise error
+        if refused:
+            raise ProblemError(f"all ranks must accept their rows; found a refusal on rank {refused[0]}")
+        return mine
 
     def _common_settings(self) -> dict[str, Any]:
         """The settings that all ranks must have alike.

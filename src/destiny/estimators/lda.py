@@ -177,7 +177,7 @@ notes_, network_
             for i, s in sums.by_agent.items()
         }
         variances = session.average(lambda i: session.agents * np.diagonal(within[i]), units=True)
-        if share == 0:
+        if share == 0 or not (variances.common > 0).any():
             sizes = np.abs(class_means(sums.common)[0]).max(axis=0)
             names = getattr(self, "feature_names_in_", None)
             require_variance(variances.common, sizes, "within a class", names)

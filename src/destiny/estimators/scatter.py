@@ -104,10 +104,15 @@ def sum_of_matrices(
 
 
 def require_variance(variances: Array, sizes: Array, where: str, names: NDArray[Any] | None) -> None:
-    """Raise SingularMatrixError if columns have no variance, relative to their ``sizes``."""
+    """Raise SingularMatrixError if columns have no variance, relative to their ``sizes``.
+
+    ProblemError if none has any, which no shrinkage mends.
+    """
     flat = np.flatnonzero(np.sqrt(np.maximum(variances, 0.0)) <= CONSTANT * sizes)
     if not flat.size:
         return
+    if flat.size == len(variances):
+        raise ProblemError(f"columns must vary {where}; found none that does")
     shown = ", ".join(str(k if names is None else names[k]) for k in flat[:SHOWN])
     more = ", ..." if flat.size > SHOWN else ""
     raise SingularMatrixError(

@@ -24,7 +24,7 @@ from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBas
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Composite
 from destiny.run.own_algorithm import as_algorithm
-from destiny.run.own_network import as_topology, is_topology
+from destiny.run.own_network import as_topology, describe, is_topology
 from destiny.run.private_sums import exposure
 from destiny.run.result import Result
 from destiny.run.solve import solve
@@ -227,7 +227,7 @@ def build_network(network: Any, agents: int, seed: int, messages: Messages = PLA
             drawn = networks.build(network, agents, **options | {"seed": (seed + other) % SEEDS})
         return drawn
     if not is_topology(network):
-        raise SettingsError(f"network must be a name or one of destiny.networks; found {network!r}")
+        raise SettingsError(f"network must be a name or one of destiny.networks; found {describe(network)}")
     topology = as_topology(network)
     if topology.agents != agents:
         raise SettingsError(

@@ -218,6 +218,10 @@ class AlgorithmBase(ABC):
         """The trackers and what they track, whose means over the agents are equal; None without trackers."""
         return None
 
+    def exhausted(self, state: Any) -> str | None:  # noqa: ARG002
+        """Why further steps change nothing, in words; None where they may."""
+        return None
+
     def remarks(self, state: Any, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Notes on the last state of the agents ``ids``, for the result."""
         return []

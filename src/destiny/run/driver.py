@@ -104,7 +104,15 @@ class Driver:
             self.cost = moment.round - self.round_before
         self.round_before = moment.round
         gradients = moment.traffic.gradients
-        status = RunStatus(moment.step, moment.round, moment.seconds, self.cost, measures, gradients)
+        status = RunStatus(
+            moment.step,
+            moment.round,
+            moment.seconds,
+            self.cost,
+            measures,
+            gradients,
+            self.algorithm.exhausted(moment.parts[0]),
+        )
         stop = self.agreement.check(moment, self.cost) or self.first_rule(status, moment.team)
         self.signal = moment.team.any_signal(signal())
         if self.store.due(moment.step, fresh, stop is not None, self.signal is not None):

@@ -13,7 +13,7 @@ from destiny.run.messages import Messages
 from destiny.run.metrics import Composite
 from destiny.run.moment import Moment
 from destiny.run.observation import GlobalMeasures
-from destiny.run.principal_axes import rayleigh_ritz, unseen_variance
+from destiny.run.principal_axes import rayleigh_ritz
 from destiny.run.result import Result
 from destiny.run.settings import settings_of
 from destiny.run.stopping import Stop
@@ -59,9 +59,8 @@ def make_result(
         solved = problem if moment.centring is None else moment.centring.problem
         sentences += privacy.remarks(solved, X, gradient)
     if finite and problem.principal_axes:
-        axes, share = rayleigh_ritz(X, gradient)
-        if stop.converged:
-            sentences += _some(unseen_variance(share, gradient, tolerance))
+        found = rayleigh_ritz(X, gradient)
+        axes, stop = found.vectors, found.judge(stop, tolerance)
         if moment.centring is None:
             sentences += _some(uncentred(mean_share(team, X, gradient)))
     report = None if moment.centring is None else moment.centring.report(team)
@@ -92,7 +91,7 @@ def make_result(
         settings=settings_of(algorithm),
         regulariser=None if problem.regulariser is None else repr(problem.regulariser),
         axes=axes,
-        notes=sentences,
+        notes=[sentence for sentence in sentences if sentence not in stop.reason],
         choice=None if choice is None else str(choice),
         interrupted=signal,
         private=messages.private,

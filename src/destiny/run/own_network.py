@@ -26,12 +26,23 @@ def as_topology(given: object) -> TopologyBase:
     if isinstance(given, TopologyBase) and given.verified:
         return given
     if not is_topology(given):
-        raise SettingsError(f"network must be one of destiny.networks; found {given!r}")
+        raise SettingsError(f"network must be one of destiny.networks; found {describe(given)}")
     if not hasattr(given, "agents"):
         raise SettingsError(
             f"a network must have agents and at; found {type(given).__name__} without agents; add it"
         )
     return CheckedTopology(given)
+
+
+def describe(given: object) -> str:
+    """What somebody gave in place of a network, and the call that makes one of it."""
+    if isinstance(given, str):
+        return f'{given!r}: take networks.build({given!r}, agents), as networks.build("ring", 6)'
+    if hasattr(given, "nodes") and hasattr(given, "edges"):
+        return "a graph: take networks.from_graph(graph)"
+    if hasattr(given, "shape") or isinstance(given, (list, tuple)):
+        return "an array: take networks.from_weights(W) for a mixing matrix W"
+    return f"{given!r}: take one such as networks.ring(6)"
 
 
 @forward

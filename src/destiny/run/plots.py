@@ -103,5 +103,9 @@ def convergence(
 
 def save(axes: Any, path: str | PathLike[str] | None) -> None:
     """Write the figure of some axes into a picture file, if there is a ``path``."""
-    if path is not None:
+    if path is None:
+        return
+    try:
         axes.figure.savefig(path, dpi=150)
+    except ValueError as error:  # matplotlib knows no such kind of picture
+        raise SettingsError(f"cannot draw into {path}: {error}") from error

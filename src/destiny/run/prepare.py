@@ -29,7 +29,7 @@ from destiny.run.observation import GlobalMeasures
 from destiny.run.options import SolveOptions
 from destiny.run.prepared_run import Run
 from destiny.run.settings import settings_of
-from destiny.run.stopping import Diverged, Rounds, Rule, Seconds, Tolerance
+from destiny.run.stopping import Diverged, Exhausted, Rounds, Rule, Seconds, Tolerance
 from destiny.storage import checkpoint as checkpoints
 from destiny.validation import is_whole
 
@@ -79,6 +79,8 @@ def prepare(
         observed = GlobalMeasures(method, X, o.every, ours.regulariser, tracks=not o.messages.clip)
         store = CheckpointFolder(folder, o.checkpoint_every, {} if folder is None else identity())
         tolerance: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
+        if method.few_steps and not o.decentralised and o.tolerance > 0:
+            tolerance.append(Exhausted())
         rules = [*tolerance, Diverged(), *o.rules, *limits]
         agreement = DecentralisedStop(method, topology, o.tolerance if o.decentralised else None)
         driver = Driver(method, rules, agreement, observed, store)

@@ -105,7 +105,7 @@ class Run:
                     result = self._result(moment, stop)
                     half = self._compare_halves(moment, result.X)
                     if moment.team.leader:
-                        logger.info("%s: end after %d rounds: %s", self.label, result.rounds, stop.reason)
+                        logger.info("%s: end after %d rounds: %s", self.label, result.rounds, result.reason)
                     return result, half
         finally:
             if bar is not None:

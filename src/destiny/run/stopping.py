@@ -41,6 +41,8 @@ class RunStatus:
     measures: Measures | None
     gradients: int = 0
     """Gradients that each agent has evaluated."""
+    exhausted: str | None = None
+    """Why further steps change nothing (`AlgorithmBase.exhausted`)."""
 
 
 class Rule(Protocol):
@@ -102,6 +104,18 @@ class Tolerance:
         if status.measures is None or self.limit == 0 or not status.measures.worst <= self.limit:
             return None
         return Stop(f"converged: stationarity, consensus and feasibility are all below {self.limit:g}", True)
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """The method can do no better, and the tolerance is not met. For runs in which one process decides."""
+
+    def check(self, status: RunStatus) -> Stop | None:
+        """End with the method's reason."""
+        if status.exhausted is None or status.measures is None:
+            return None
+        name, worst = status.measures.worst_name, status.measures.worst
+        return Stop(f"did not converge: {name} is {worst:.1e}, and {status.exhausted}")
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,8 @@ class AsyncRun:
         answer = polar(X.mean(axis=0)) if finite else np.full(X.shape[1:], np.nan)
         axes = None
         if finite and self.problem.principal_axes:
-            axes, _ = rayleigh_ritz(answer, log.observer.gradient(answer))
+            found = rayleigh_ritz(answer, log.observer.gradient(answer))
+            axes, stop = found.vectors, found.judge(stop, self.options.tolerance)
         inner = self.algorithm.inner if isinstance(self.algorithm, UntilQuiet) else self.algorithm
         return SimulatedResult(
             reason=stop.reason,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from destiny.algorithms.blocks.leading_axes import refined
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
 from destiny.geometry.stiefel import norm
 from destiny.protocols import Agents, Array
@@ -19,6 +20,8 @@ def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
     for i, A in enumerate(unpack(model, X.shape[1])):
         minimum = minimise(A, R[i], X[i], 0.0, FLOOR)
         new[i] = nearest_equal(A, R[i], minimum.X, X[i])
+        if not R[i].any():
+            new[i] = refined(A, new[i])
         products[i] = minimum.products
     return new, products
 
