@@ -210,7 +210,7 @@ LAWS = {
     "mean(C) = 0": lambda s: (s.C, 0 * s.C),
     "mean(M) = 0": lambda s: (s.M, 0 * s.M),
     "X_i = X_0": lambda s: (s.X - s.X[:1] + 0 * s.quadratic, 0 * s.X),  # of averages that are exact
-    "V_i = V_0": lambda s: (s.basis - s.basis[:1], 0 * s.basis),
+    "V_i = V_0": lambda s: (np.stack(s.basis, 1) - np.stack(s.basis, 1)[:1], 0 * np.stack(s.basis, 1)),
     "S_i = S_0": lambda s: (s.moves - s.moves[:1], 0 * s.moves),
 }
 

@@ -25,6 +25,7 @@ GAP = 2.0  # c of eta <= c (1 - lambda) / L
 SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
 MU_MOST = 0.995  # largest mu
+RESTART = 0.4  # as in the accelerated method: neighbours whose mean cosine is below -0.4 (1 - mu) go downhill
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 RELAX = 1.2  # factor of a tracker in its sum
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
@@ -249,7 +250,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         S = X - s.X
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
-        cosine, age = self._momentum(s, D, S, delay, agent)
+        cosine, age = self._momentum(s, D, velocity, delay, agent)
         mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:
@@ -413,17 +414,19 @@ class DestinyAsync(AsyncAlgorithmBase):
         return beta, np.maximum(L, 2 * beta)
 
     def _momentum(
-        self, s: AsyncState, D: Array, S: Array, delay: Array, agent: LocalAgent
+        self, s: AsyncState, D: Array, U: Array, delay: Array, agent: LocalAgent
     ) -> tuple[Array, Array]:
-        """Cosine between tracker and last move; age t of the momentum, the neighbours' mean and 1 / r more.
+        """Cosine between tracker and mean move; age t of the momentum, the neighbours' mean and 1 / r more.
 
-        t is halved instead if <D, S> > 0 and the mean cosine of the neighbours is above mu - 1.
+        t is halved instead if <D, U> > 0, unless the neighbours clearly move downhill in their mean. Moves of
+        one wake are too noisy where messages are late, and so are cosines, the more the later.
         """
         own, w = agent.own_weight, agent.weights
-        product = norm(D) * norm(S)
-        cosine = inner(D, S) / product if product > 0 else product
+        product = norm(D) * norm(U)
+        cosine = inner(D, U) / product if product > 0 else product
         near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
-        if cosine > 0 and near > -MOMENTUM / (age + MOMENTUM):  # mu - 1
+        damping = MOMENTUM / (age + MOMENTUM)  # 1 - mu
+        if cosine > 0 and near > -RESTART * damping / delay:
             return cosine, SHRINK * age
         return cosine, age + 1 / delay
 

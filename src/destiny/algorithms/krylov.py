@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, turned_towards
+from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, restart, turned_towards
 from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.geometry.stiefel import polar, random_point
@@ -27,12 +28,12 @@ class KrylovState(TreeState):
 
     block: Array
     """Q, the next vectors to multiply with, as rows ``(agents, 2 p, n)``; zeros where there are fewer."""
-    basis: Array
-    """V, the vectors so far, as rows; zeros beyond ``size``."""
+    basis: tuple[Array, ...]
+    """V, the vectors so far, in blocks like Q; zeros where there are fewer."""
     projection: Array
     """T = V C V^T."""
-    size: Array
-    """Number of vectors."""
+    sizes: Array
+    """Number of vectors in each block of V, ``(agents, 1, blocks)``."""
     apart: Array
     """The largest difference of Q from the mean in any step, by a random product."""
 
@@ -71,15 +72,16 @@ class DestinyKrylov(TreeMethod):
         """Find the tree; the first block is random, the same everywhere."""
         k, n, p = X.shape
         most = min(n, MOST * WIDTH * p)
+        empty = np.broadcast_to(0.0, (k, WIDTH * p, n))
         block = np.zeros((WIDTH * p, n))
         block[:p] = random_point(n, p, SEED).T
         zero = np.zeros((k, 1, 1))
         return KrylovState(
             X=X,
             block=shared(block, k),
-            basis=shared(np.zeros((most, n)), k),
+            basis=(empty,) * MOST,
             projection=shared(np.zeros((most, most)), k),
-            size=zero,
+            sizes=np.zeros((k, 1, MOST)),
             tree=agents.spanning_tree(),
             slope=zero + 1.0,
             scale=zero,
@@ -92,7 +94,7 @@ class DestinyKrylov(TreeMethod):
         Q = _rows_in_use(s.block[0])
         s, mean = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean))
-        return replace(s, **{name: shared(array, len(s.X)) for name, array in arrays.items()})
+        return replace(s, **{name: _shared(value, len(s.X)) for name, value in arrays.items()})
 
     def residual(self, s: KrylovState) -> Array:
         """That of `TreeMethod`; at least 1 where agents once computed different blocks."""
@@ -118,30 +120,44 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
     """C Q as rows ``(2 p, n)``, in the first step with the mean of the X_i below it; and what was noticed."""
     k, n, p = s.X.shape
     sent = np.zeros((k, WIDTH * p, n))
-    if not s.size.any():
+    if not s.sizes.any():
         sent[:, p:] = s.X.swapaxes(1, 2)
     _multiply(agents, Q, sent[:, : len(Q)], p)
     own = _probe(s)
     mean, probe = agents.exact_mean(sent, own, tree=s.tree)
     apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
     # The mean has the same bits in every row.
-    return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0].copy()
+    return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0]
 
 
-def _next_space(s: KrylovState, Q: Array, mean: Array) -> dict[str, Array]:
+def _next_space(s: KrylovState, Q: Array, mean: Array) -> dict[str, Array | tuple[Array, ...]]:
     """The arrays of the state after a step that all agents have in common, without their axis."""
-    size, most, p = int(s.size.flat[0]), s.basis.shape[1], s.X.shape[2]
-    space = extend(s.basis[0, :size], s.projection[0, :size, :size], Q, mean[: len(Q)], most)
-    start = mean[:0] if size else mean[p:]
-    projection = np.zeros((most, most))
+    (width, p), count, most = (len(mean), s.X.shape[2]), len(s.basis), s.projection.shape[1]
+    blocks, T = _space_so_far(s)
+    if len(blocks) == count:
+        kept = min(len(T), count // 2 * width)
+        blocks, T = restart(blocks, T, [min(width, kept - start) for start in range(0, kept, width)])
+    space = extend(blocks, T, Q, mean[: len(Q)])
+    start = mean[:0] if len(T) else mean[p:]
+    projection, sizes = np.zeros((most, most)), np.zeros((1, count))
     projection[: len(space.T), : len(space.T)] = space.T
+    sizes[0, : len(space.blocks)] = [len(block) for block in space.blocks]
+    full = [_filled(block, width) for block in space.blocks]
+    empty = np.broadcast_to(0.0, full[0].shape)
     return {
-        **(_ritz_vectors(s, space) if size else {"X": polar(start.T)}),
-        "block": space.next_block(len(mean), start),
-        "basis": space.rows,
+        **(_ritz_vectors(s, space) if len(T) else {"X": polar(start.T)}),
+        "block": space.next_block(width, start),
+        "basis": (*full, *[empty] * (count - len(full))),
         "projection": projection,
-        "size": np.full((1, 1), float(len(space.T))),
+        "sizes": sizes,
     }
+
+
+def _space_so_far(s: KrylovState) -> tuple[list[Array], Array]:
+    """V and T, without zeros."""
+    sizes = s.sizes[0, 0].astype(np.intp)
+    blocks = [block[0, :size] for block, size in zip(s.basis, sizes, strict=True) if size]
+    return blocks, s.projection[0, : sizes.sum(), : sizes.sum()]
 
 
 def _ritz_vectors(s: KrylovState, space: KrylovSpace) -> dict[str, Array]:
@@ -181,3 +197,17 @@ def _probe(s: KrylovState) -> Array:
 def _rows_in_use(block: Array) -> Array:
     """Without the zeros at its end."""
     return block[: np.count_nonzero(block.any(axis=1))]
+
+
+def _filled(block: Array, width: int) -> Array:
+    """With zeros at its end, up to so many rows."""
+    if len(block) == width:
+        return block
+    rows = np.zeros((width, block.shape[1]))
+    rows[: len(block)] = block
+    return rows
+
+
+def _shared(value: Array | tuple[Array, ...], agents: int) -> Any:
+    """`shared`, of each array of a tuple."""
+    return tuple(shared(a, agents) for a in value) if isinstance(value, tuple) else shared(value, agents)

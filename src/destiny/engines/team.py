@@ -115,8 +115,10 @@ def concatenate(*arrays: Array) -> Array:
 
 
 def map_arrays(function: Callable[..., Array], *states: Any) -> Any:
-    """Apply a function to every array of (nested) dataclasses of the same type."""
+    """Apply a function to every array of (nested) dataclasses and tuples of the same type."""
     if isinstance(states[0], np.ndarray):
         return function(*states)
+    if isinstance(states[0], tuple):
+        return tuple(map_arrays(function, *parts) for parts in zip(*states, strict=True))
     parts = {f.name: map_arrays(function, *(getattr(s, f.name) for s in states)) for f in fields(states[0])}
     return type(states[0])(**parts)

@@ -182,7 +182,9 @@ def _flood(
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
         heard, neighbours = agents.tell(state) if last is None else agents.tell(state, last)
-        if last is not None and (np.asarray(heard[1]) != last[0]).any():
+        others = np.asarray(heard[-1])
+        # Of agents that are no neighbours, rows may be of an earlier round.
+        if last is not None and any((others[near] != last[0]).any() for near in neighbours.places):
             raise NetworkError(
                 "neighbours must have the same averages before they send what follows from them; found "
                 "others at a neighbour: an agent on the way has changed them, or files are of another time; "
@@ -273,28 +275,33 @@ def _down(
 ) -> list[NDArray[T]]:
     """The sums of the root, at every agent; the last are counts, which are 0 where there is no total yet."""
     nothing = [np.broadcast_to(np.zeros(1, dtype=rows[0].dtype), rows[0].shape) for rows in sums]
-    totals = [np.zeros((len(rows), len(rows[0])), dtype=rows[0].dtype) for rows in sums]
     known = parents < 0
-    for total, rows in zip(totals, sums, strict=True):
-        for root in np.flatnonzero(known).tolist():
-            total[root] = rows[root]
+    totals = [
+        [row if done else zeros for row, done in zip(rows, known, strict=True)]
+        for rows, zeros in zip(sums, nothing, strict=True)
+    ]
     for _ in range(depth):
-        sent = [
-            [row if done else zeros for row, done in zip(total, known, strict=True)]
-            for total, zeros in zip(totals, nothing, strict=True)
-        ]
-        heard, neighbours = agents.tell(*map(_split, sent))
+        heard, neighbours = agents.tell(*map(_split, totals))
         for row, (parent, places, names) in enumerate(
             zip(parents, neighbours.places, neighbours.names, strict=True)
         ):
             for source in [] if known[row] else places[names == parent]:
                 if np.any(heard[-1][source]):
                     for total, block in zip(totals, heard, strict=True):
-                        total[row] = _join(block[source], total.dtype)
+                        numbers = _join(block[source], total[row].dtype)
+                        # Rows of agents in this process stay as they are, what came from others does not.
+                        total[row] = numbers if isinstance(block, list) else numbers.copy()
                     known[row] = True
-    for total in totals:
-        total.flags.writeable = False  # others may still read it
-    return totals
+    return [_stack(total) for total in totals]
+
+
+def _stack(rows: Sequence[NDArray[T]]) -> NDArray[T]:
+    """Rows as one array that nobody may write to, as others may still read it; one row is stored once."""
+    if all(row is rows[0] for row in rows):
+        return np.broadcast_to(rows[0], (len(rows), len(rows[0])))
+    stack = np.stack(rows)
+    stack.flags.writeable = False
+    return stack
 
 
 def _split(rows: Sequence[NDArray[T]]) -> Rows:

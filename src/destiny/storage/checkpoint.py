@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,19 @@ class Saved:
 
 
 def flatten(state: object, prefix: str = "") -> dict[str, Array]:
-    """The arrays of nested dataclasses, by dotted name."""
+    """The arrays of nested dataclasses and tuples, by dotted name."""
     arrays: dict[str, Array] = {}
-    for field in fields(state):  # type: ignore[arg-type]
-        value = getattr(state, field.name)
-        name = prefix + field.name
-        arrays |= flatten(value, name + ".") if is_dataclass(value) else {name: value}
+    for key, value in _parts(state).items():
+        name = prefix + key
+        arrays |= {name: value} if isinstance(value, np.ndarray) else flatten(value, name + ".")
     return arrays
+
+
+def _parts(state: Any) -> dict[str, Any]:
+    """What a dataclass or a tuple consists of, by name or number."""
+    if isinstance(state, tuple):
+        return {str(k): part for k, part in enumerate(state)}
+    return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
 def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
@@ -71,17 +77,17 @@ def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
         different = ", ".join(sorted(expected ^ set(arrays)))
         raise saved.refuse(f"belongs to another algorithm or version, its state differs in {different}")
     values: dict[str, Any] = {}
-    for field in fields(template):
-        like, name = getattr(template, field.name), prefix + field.name
-        if is_dataclass(like):
-            values[field.name] = unflatten(like, saved, name + ".")
+    for key, like in _parts(template).items():
+        name = prefix + key
+        if not isinstance(like, np.ndarray):
+            values[key] = unflatten(like, saved, name + ".")
         elif arrays[name].shape != like.shape:
             raise saved.refuse(
                 f"belongs to another run, {name} has shape {arrays[name].shape}, expected {like.shape}"
             )
         else:
-            values[field.name] = arrays[name]
-    return type(template)(**values)
+            values[key] = arrays[name]
+    return tuple(values.values()) if isinstance(template, tuple) else type(template)(**values)
 
 
 def save(folder: Path, saved: Saved) -> Path:

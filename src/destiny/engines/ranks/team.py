@@ -281,7 +281,7 @@ class Joined:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._part, name)  # raises what the state itself would
-        if is_dataclass(value) or isinstance(value, np.ndarray):
+        if is_dataclass(value) or isinstance(value, np.ndarray | tuple):
             value = self._team.join([value])
         self.__dict__[name] = value
         return value

@@ -74,8 +74,10 @@ def rows_between(rows: Any, start: int, stop: int) -> Any:
         return rows[start:stop]
     ends = rows.indptr[start : stop + 1]
     entries = slice(ends[0], ends[-1])
-    arrays = rows.data[entries], rows.indices[entries], ends - ends[0]
-    return csr_array(arrays, shape=(stop - start, rows.shape[1]))
+    part = csr_array((stop - start, rows.shape[1]), dtype=rows.dtype)
+    # Given to the constructor, SciPy would copy views of larger arrays.
+    part.data, part.indices, part.indptr = rows.data[entries], rows.indices[entries], ends - ends[0]
+    return part
 
 
 def check_values(rows: Any, name: str) -> bool:
