@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from destiny.agents import json_schema as agent_schema
-from destiny.agents import scaffold, settings
+from destiny.agents import message_tables, neighbour_tables, scaffold, settings
 from destiny.algorithms import ASYNC_KINDS, KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError
@@ -119,8 +119,14 @@ def test_every_key_has_a_meaning_and_every_meaning_a_key():
         assert set(meanings[name]) == set(keys), name
     own = agent_schema.MEANINGS
     assert own[""].keys() == settings.TOP.keys()
-    for name in ("agent", "tls", "neighbour", "stop", "messages"):
-        assert own[name].keys() == getattr(settings, name.upper()).keys(), name
+    for name, keys in (
+        ("agent", settings.AGENT),
+        ("tls", settings.TLS),
+        ("neighbour", neighbour_tables.NEIGHBOUR),
+        ("stop", settings.STOP),
+        ("messages", message_tables.MESSAGES),
+    ):
+        assert own[name].keys() == keys.keys(), name
 
 
 def test_every_method_and_step_rule_is_there():
