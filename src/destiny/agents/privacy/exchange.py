@@ -183,7 +183,7 @@ class PrivateExchange(MaskedSender):
                 if a.kind is Kind.DATA:
                     self._refuse(n, f"sent numbers for round {self.round}, where exponents are chosen anew")
             return None
-        largest = np.max([(LEAST,) * len(before), *reports], axis=0)
+        largest = np.array([(LEAST,) * len(before), *reports], dtype=np.int64).max(axis=0)
         return 1, as_tuple(fixed_point.decide(self.known.table[0], largest, self.known.fresh))
 
     def _ask(self, peer: Neighbour, arrival: Arrival, chosen: Chosen) -> None:
