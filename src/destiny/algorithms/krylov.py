@@ -102,7 +102,7 @@ class DestinyKrylov(TreeMethod):
 
     def exhausted(self, s: KrylovState) -> str | None:
         """Whether the gradient is rounding, or no vectors are left to multiply with."""
-        if not s.scale.any() or (s.block.any() and s.slope.max() > EPS):
+        if not s.scale.any() or (s.block[0].any() and s.slope.max() > EPS):
             return None
         return "rounding allows no less: raise the tolerance"
 

@@ -170,7 +170,7 @@ class DestinyLBFGS(TreeMethod):
         """Whether values contradict gradients, or all but the shortest steps are rejected."""
         if s.contradictions.max() >= CONTRADICTIONS:
             return "f rises where its gradient says that it falls: test it with destiny.check_gradient"
-        if not s.moves.any() or s.radius.max() > NEAREST * np.sqrt(s.X.shape[2]):
+        if not s.moves[0].any() or s.radius.max() > NEAREST * np.sqrt(s.X.shape[2]):
             return None
         return "rounding allows no less: raise the tolerance" if s.slope.max() < ROUNDING else _stuck(s)
 

@@ -65,10 +65,7 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
         return None
     if session.messages.few_bits:  # which only steps have
         return None
-    matrices, run = (
-        NEWTON.cost(shape, network, session.messages),
-        momentum_cost(shape, network),
-    )
+    matrices, run = NEWTON.cost(shape, network, session.messages), momentum_cost(shape, network)
     if session.messages.private and matrices.time > run.time:
         return "the agents averaged their scatter matrices: the private sums of a run would tell more"
     if matrices.time > run.time:
