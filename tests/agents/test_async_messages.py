@@ -96,6 +96,7 @@ WRONG = {
     "not finite": lambda m: m.message.point.fill(np.nan),
     "infinite sum": lambda m: m.message.total.fill(np.inf),
     "age": lambda m: m.message.age.fill(-1),
+    "ceiling": lambda m: m.message.ceiling.fill(-1),
     "cosine": lambda m: m.message.cosine.fill(2),
     "curvature": lambda m: m.message.curvature.fill(-1),
     "scale": lambda m: m.message.scale.fill(np.nan),

@@ -20,9 +20,10 @@ def equal_bits(a, b):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_lockstep_it_is_the_accelerated_recursion(kind):
-    """X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X), with whole matrices.
+    """X+ = M (X + mu (X - X_before) - eta D - (H - H_before) / 2 L), D+ = D - (I - W) F + H(X+) - H(X).
 
-    F+ = 1.2 D + theta F, and M is W, but for 10 % of the agent's own. A move is at most 1/2 long.
+    These are whole matrices; F+ = 1.2 D + theta F, and M is W, but for 10 % of the agent's own. A move is at
+    most 1/2 long.
     """
     agents = AsyncAgents(small_problem(kind), NETWORK)
     W, I = agents.W, np.eye(6)
@@ -31,16 +32,17 @@ def test_in_lockstep_it_is_the_accelerated_recursion(kind):
     stack = lambda name: np.stack([getattr(s, name) for s in agents.states])  # noqa: E731
     before = X = stack("X")
     agents.lockstep()
-    D = H = stack("H")
+    D = H = H_before = stack("H")
     F = np.zeros_like(D)
     for _ in range(60):
         eta, mu = stack("eta")[:, None, None], stack("mu")[:, None, None]
-        move = mu * (X - before) - eta * D
+        L = stack("curvature")[:, None, None]
+        move = mu * (X - before) - eta * D - (H - H_before) / (2 * L)
         move *= np.minimum(1, 0.5 / np.linalg.norm(move, axis=(1, 2), keepdims=True))
         before, X = X, times(0.9 * W + 0.1 * I, X + move)
         F = 1.2 * D + theta * F
         agents.lockstep()
-        D, H = D - times(I - W, F) + stack("H") - H, stack("H")
+        D, H_before, H = D - times(I - W, F) + stack("H") - H, H, stack("H")
         np.testing.assert_allclose(stack("X"), X, rtol=0, atol=1e-10)
         np.testing.assert_allclose(stack("D"), D, rtol=0, atol=1e-9 * np.abs(H).max())
         assert (stack("delay") == 1).all()

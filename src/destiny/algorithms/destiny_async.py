@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.async_momentum import Momentum, next_momentum, no_momentum
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
-from destiny.geometry.stiefel import STATIONARY, inner, norm, violation
+from destiny.geometry.stiefel import STATIONARY, norm, violation
 from destiny.protocols import LIFE, Array, AsyncAlgorithmBase, LocalAgent, TopologyBase
 from destiny.validation import is_number
 
@@ -22,10 +23,7 @@ LOOK = 20  # wakes between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations at the start
 STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
-SHRINK = 0.5  # factor of its age then: one agent that loses all of it slows the others too
-MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
-MU_MOST = 0.995  # largest mu
-RESTART = 0.4  # as in the accelerated method: neighbours whose mean cosine is below -0.4 (1 - mu) go downhill
+DAMPING = 0.5  # share of the last change of H over L that a move takes back
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 RELAX = 1.2  # factor of a tracker in its sum
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
@@ -51,6 +49,7 @@ class AsyncMessage:
     total: Array
     """T less what is withheld, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
     age: Array
+    ceiling: Array
     cosine: Array
     curvature: Array
     """Largest curvature that the sender has heard of."""
@@ -72,6 +71,7 @@ class Inbox:
     point: Array
     total: Array
     age: Array
+    ceiling: Array
     cosine: Array
 
 
@@ -82,6 +82,8 @@ class AsyncState:
     X: Array
     H: Array
     """Direction of f_i, penalty included: that of the last wake, or if `ahead` that of the next one."""
+    H_before: Array
+    """That of the last wake."""
     ahead: Array
     """1 if H was computed for the next wake (`DestinyAsync.compute`), otherwise 0."""
     D: Array
@@ -98,8 +100,7 @@ class AsyncState:
     """Running mean of the moves of X."""
     delay: Array
     """r >= 1, running mean of the wakes that information takes to a neighbour and back, over two."""
-    age: Array
-    cosine: Array
+    momentum: Momentum
     eta: Array
     mu: Array
     beta: Array
@@ -128,7 +129,7 @@ class DestinyAsync(AsyncAlgorithmBase):
 
         X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
         D  = H_i - (1 - w_ii) T_i + sum_j w_ij T_j          H_i at X, or at the X that was known before
-        V  = X + r (mu U - eta D)                           U: mean move, r: age of what is known here
+        V  = X + r (mu U - eta D) - 0.5 (H_i - H_i-) / L    U: mean move, r: age of what is known here
         F  = 1.2 D + theta F,   T = T + F
 
     and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
@@ -136,9 +137,10 @@ class DestinyAsync(AsyncAlgorithmBase):
     from an old checkpoint, only make knowledge older. Who has computed H_i before it woke (`compute`) sends
     at once, and less by half of the last move and of F: on average a message is used half a wake later. Where
     all wake in turn, compute H_i then and hear everything, this is
-    X+ = M (X + mu (X - X_before) - eta D), D+ = D - (I - W) F + H(X+) - H(X): the accelerated recursion, with
-    a momentum theta of the tracking in place of several rounds a step. Step sizes, momentum and penalty set
-    themselves. docs/asynchrony.md has the rule, its fixed points and measurements.
+    X+ = M (X + mu (X - X_before) - eta D - (H - H_before) / 2 L), D+ = D - (I - W) F + H(X+) - H(X): the
+    accelerated recursion, with a term that damps steep directions (0 at rest) and a momentum theta of the
+    tracking in place of several rounds a step. Step sizes, momentum and penalty set themselves.
+    docs/asynchrony.md has the rule, its fixed points and measurements.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ class DestinyAsync(AsyncAlgorithmBase):
     direction: str = "landing"
     lambda_: float | None = None
     kind = "destiny-async"
-    about = About("Asynchronous DESTINY", "this package; docs/asynchrony.md", sends=2, numbers=6)
+    about = About("Asynchronous DESTINY", "this package; docs/asynchrony.md", sends=2, numbers=7)
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
@@ -200,6 +202,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         s = AsyncState(
             X=X,
             H=H,
+            H_before=H,
             ahead=zero,
             D=nothing,
             total=nothing,
@@ -208,8 +211,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             withheld=zero,
             velocity=nothing,
             delay=np.ones(()),
-            age=zero,
-            cosine=zero,
+            momentum=no_momentum(),
             eta=zero,
             mu=zero,
             beta=beta,
@@ -229,6 +231,7 @@ class DestinyAsync(AsyncAlgorithmBase):
                 point=np.repeat(X[None], k, axis=0),
                 total=np.zeros((k, *X.shape)),
                 age=none,
+                ceiling=np.full(k, float(no_momentum().ceiling)),
                 cosine=none,
             ),
         )
@@ -250,20 +253,24 @@ class DestinyAsync(AsyncAlgorithmBase):
         S = X - s.X
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
-        cosine, age = self._momentum(s, D, velocity, delay, agent)
-        mu = np.minimum(age / (age + MOMENTUM), MU_MOST)
+        momentum = next_momentum(s.momentum, nearby(s, agent), D, velocity, delay)
+        mu = momentum.mu
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:
             steepest, beta, own, L = self._curvature(s, X, H, count, agent)
         eta = self.step_length / L if L > 0 else L
         flow = (1 + (RELAX - 1) / delay) * D + self.tracking_momentum / delay * s.flow
         move = delay * (mu * velocity - eta * D)
+        if L > 0:
+            # Of a slow agent H is old, and its change that of a long time.
+            move -= DAMPING / (L * max(1.0, lower_median(news.rate))) * (H - s.H_before)
         if (length := norm(move)) > REACH:
             move *= REACH / length
         first, last = REFERENCE
         s = AsyncState(
             X=X,
             H=H,
+            H_before=H,
             ahead=np.zeros(()),
             D=D,
             total=s.total + flow,
@@ -273,8 +280,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             withheld=s.ahead * WITHHELD / delay,
             velocity=velocity,
             delay=delay,
-            age=age,
-            cosine=cosine,
+            momentum=momentum,
             eta=eta,
             mu=mu,
             beta=beta,
@@ -307,7 +313,8 @@ class DestinyAsync(AsyncAlgorithmBase):
     def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
         """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
         s, places = state, {int(j): at for at, j in enumerate(before)}
-        first = {"point": s.point, "age": s.age, "uses": 1.0, "rate": 1.0}
+        mine = s.momentum
+        first = {"point": s.point, "age": mine.age, "ceiling": mine.ceiling, "uses": 1.0, "rate": 1.0}
         parts: dict[str, Array] = {}
         for name, old in vars(s.inbox).items():
             rows = [old[places[int(j)]] if int(j) in places else None for j in agent.neighbours]
@@ -328,10 +335,15 @@ class DestinyAsync(AsyncAlgorithmBase):
     def flaw(self, message: AsyncMessage) -> str | None:
         """Numbers that are not finite, or outside of their range; the scale is infinite at first."""
         m = message
-        if not all(np.isfinite(part).all() for part in (m.point, m.total, m.age, m.cosine, m.curvature)):
+        numbers = (m.point, m.total, m.age, m.ceiling, m.cosine, m.curvature)
+        if not all(np.isfinite(part).all() for part in numbers):
             return "numbers that are not finite"
-        if not (m.age >= 0 and abs(m.cosine) <= 1 + ROUNDING and m.curvature >= 0 and m.scale >= 0):
-            return f"age {m.age}, cosine {m.cosine}, curvature {m.curvature} or scale {m.scale} out of range"
+        small = min(m.age, m.ceiling, m.curvature, m.scale) < 0
+        if small or np.isnan(m.scale) or abs(m.cosine) > 1 + ROUNDING:
+            return (
+                f"age {m.age}, ceiling {m.ceiling}, cosine {m.cosine}, curvature {m.curvature} "
+                f"or scale {m.scale} out of range"
+            )
         return None
 
     def residual(self, state: AsyncState) -> float:
@@ -369,8 +381,8 @@ class DestinyAsync(AsyncAlgorithmBase):
         wakes = np.where(old.stamp > 0, 0.0, old.rate)
         if not newest:
             return replace(s, inbox=replace(old, rate=old.rate + SMOOTHING * (wakes - old.rate)))
-        stamp, echo, uses, age, cosine = (
-            part.copy() for part in (old.stamp, old.echo, old.uses, old.age, old.cosine)
+        stamp, echo, uses, age, ceiling, cosine = (
+            part.copy() for part in (old.stamp, old.echo, old.uses, old.age, old.ceiling, old.cosine)
         )
         point, total = np.empty_like(old.point), np.empty_like(old.total)
         for k in range(len(places)):
@@ -381,10 +393,11 @@ class DestinyAsync(AsyncAlgorithmBase):
             now, before = float(m.stamp), float(old.stamp[k])
             if before > 0:
                 wakes[k] = now - before if now // LIFE == before // LIFE else now % LIFE
-            stamp[k], echo[k], uses[k], age[k], cosine[k] = now, m.heard[agent.index], 1, m.age, m.cosine
+            stamp[k], echo[k], uses[k] = now, m.heard[agent.index], 1
+            age[k], ceiling[k], cosine[k] = m.age, m.ceiling, m.cosine
             point[k], total[k] = m.point, m.total
         rate = old.rate + SMOOTHING * (wakes - old.rate)
-        new = Inbox(stamp, echo, uses, rate, point, total, age, cosine)
+        new = Inbox(stamp, echo, uses, rate, point, total, age, ceiling, cosine)
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
         return replace(s, inbox=new, curvature=curvature, scale=scale)
@@ -413,23 +426,6 @@ class DestinyAsync(AsyncAlgorithmBase):
             beta = np.maximum(beta, STIFFNESS * L)
         return beta, np.maximum(L, 2 * beta)
 
-    def _momentum(
-        self, s: AsyncState, D: Array, U: Array, delay: Array, agent: LocalAgent
-    ) -> tuple[Array, Array]:
-        """Cosine between tracker and mean move; age t of the momentum, the neighbours' mean and 1 / r more.
-
-        t is halved instead if <D, U> > 0, unless the neighbours clearly move downhill in their mean. Moves of
-        one wake are too noisy where messages are late, and so are cosines, the more the later.
-        """
-        own, w = agent.own_weight, agent.weights
-        product = norm(D) * norm(U)
-        cosine = inner(D, U) / product if product > 0 else product
-        near, age = own * s.cosine + w @ s.inbox.cosine, own * s.age + w @ s.inbox.age
-        damping = MOMENTUM / (age + MOMENTUM)  # 1 - mu
-        if cosine > 0 and near > -RESTART * damping / delay:
-            return cosine, SHRINK * age
-        return cosine, age + 1 / delay
-
     def _message(self, s: AsyncState, agent: LocalAgent) -> AsyncMessage:
         heard = np.zeros(agent.agents)
         heard[agent.neighbours] = s.inbox.stamp
@@ -439,11 +435,23 @@ class DestinyAsync(AsyncAlgorithmBase):
             heard=heard,
             point=s.point - s.withheld * (s.point - s.X),
             total=s.total - s.withheld * s.flow,
-            age=s.age,
-            cosine=s.cosine,
+            age=s.momentum.age,
+            ceiling=s.momentum.ceiling,
+            cosine=s.momentum.cosine,
             curvature=s.curvature,
             scale=s.scale,
         )
+
+
+def nearby(s: AsyncState, agent: LocalAgent) -> Momentum:
+    """The momentum with averages over the agent and its neighbours, as far as they tell of it."""
+    own, w, news, mine = agent.own_weight, agent.weights, s.inbox, s.momentum
+    return replace(
+        mine,
+        age=own * mine.age + w @ news.age,
+        ceiling=own * mine.ceiling + w @ news.ceiling,
+        cosine=own * mine.cosine + w @ news.cosine,
+    )
 
 
 def mean_point(s: AsyncState, agent: LocalAgent) -> Array:
