@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import DestinyAsync
-from destiny.algorithms.destiny_async import AsyncState
+from destiny.algorithms.blocks.async_state import AsyncState
 from destiny.engines.local_agent import HostedAgent
 from destiny.errors import SettingsError
 from destiny.run.members import restricted
