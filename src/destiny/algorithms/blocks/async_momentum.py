@@ -19,6 +19,7 @@ LEAST_WATCH = 20  # wakes between two restarts whose trackers are compared, and 
 GROWTH = 1.2  # growth of a tracker between them that is more than noise, where nobody is late
 LOWER = 0.5  # the ceiling after growth, as a factor of t or of the ceiling
 RAISE = 1.2  # factor of the ceiling otherwise
+RISE = 0.05  # by which it rises in a wake that leads downhill: it must not sink by chance
 CEILING_LEAST = 2.0
 
 
@@ -56,7 +57,7 @@ def next_momentum(before: Momentum, near: Momentum, D: Array, U: Array, delay: A
     t is halved if <D, U> > 0, unless the neighbours clearly move downhill in their mean, and grows by 1 / r
     otherwise. Moves of one wake are too noisy where messages are late, and so are cosines and trackers, the
     more the later. If trackers are larger at one restart than at an earlier one, momentum was too large for
-    what is known here and how old it is: t stays below half of where that was seen.
+    what is known here and how old it is: t stays below half of where that was seen, and slowly more.
     """
     length, product = norm(D), norm(D) * norm(U)
     cosine = np.asarray(inner(D, U) / product if product > 0 else product)
@@ -70,5 +71,6 @@ def next_momentum(before: Momentum, near: Momentum, D: Array, U: Array, delay: A
         age = SHRINK * age
     else:
         age = np.minimum(age + 1 / delay, ceiling)
+        ceiling = ceiling + RISE / delay
     ceiling = np.minimum(np.maximum(ceiling, CEILING_LEAST), AGE_MOST)
     return Momentum(np.asarray(age), np.asarray(ceiling), cosine, size, np.asarray(watched))
