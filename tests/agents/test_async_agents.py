@@ -162,6 +162,8 @@ def test_damaged_checkpoints_are_passed_over(tmp_path, monkeypatch):
         path.write_bytes(path.read_bytes()[:-200])
     again = party.thread(1)
     check_answers(party, [others[0].end(), again.end(), others[1].end()])
+    told = next(e["why"] for e in party.log(1) if e["event"] == "resumed")
+    assert "begins again at the start" in told
 
 
 def send_one_round(agents, X):
@@ -289,6 +291,11 @@ def test_init_asks_for_plain_messages_and_writes_lambda(tmp_path):
     refused = runner.invoke(destiny_app(), words)
     assert isinstance(refused.exception, SettingsError)
     assert "give --plain" in str(refused.exception)
+    cut = runner.invoke(destiny_app(), [*words, "--plain", "--late", "agent-0,agent-2"])
+    assert "without agent-0, agent-2 they are not" in str(cut.exception)
+    alone = ["agents", "init", "complete", "--hosts", "a=127.0.0.1:7000", "--out", str(tmp_path / "party")]
+    assert "at least two agents" in str(runner.invoke(destiny_app(), alone).exception)
+    assert not (tmp_path / "party").exists()
     assert runner.invoke(destiny_app(), [*words, "--plain"]).exit_code == 0
     home = tmp_path / "party" / "agent-0"
     np.save(home / "data.npy", np.eye(5))

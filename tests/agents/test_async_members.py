@@ -419,6 +419,17 @@ def test_a_record_that_cannot_be_read_is_a_lost_one_and_one_that_was_written_is_
     (tmp_path / "checkpoints" / "requests.json").write_text("[")
     with pytest.raises(DestinyError, match="remove it and ask again"):
         files.requests()
+    assert files.departure() is None
+    files.depart("asked")
+    assert files.departure() == "asked"
+    written = [path, tmp_path / "checkpoints" / "departed.json"]
+    assert [file.stat().st_mode & 0o777 for file in written] == [0o600, 0o600]
+    written[1].write_text('{"why')
+    with pytest.raises(DestinyError, match="remove the file and start it"):
+        files.departure()
+    (tmp_path / "checkpoints" / "agreed.npz").write_bytes(b"PK")
+    with pytest.raises(DestinyError, match="take the answer of another agent"):
+        files.newest()
 
 
 def test_a_set_that_changes_after_the_end_ends_the_run_in_words():

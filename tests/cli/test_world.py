@@ -83,6 +83,7 @@ def test_what_cannot_be_simulated_is_refused(write, tmp_path, monkeypatch, capsy
     assert "add [world]" in refused("compare", write(world=None))
     assert "cannot be resumed" in refused("compare", write(), "--out", tmp_path / "new", "--resume")
     assert "loss must be" in refused("compare", write(world={"loss": 2.0}))
+    assert "leave must be a list; found 5" in refused("compare", write(world={"leave": 5}))
     assert "did you mean 'delay'" in refused("compare", write(world={"delays": 1.0}))
     assert "5 agents" in refused("compare", write(world={"speeds": [1.0, 2.0]}))
     assert "cannot sum privately" in refused("compare", write(messages={"private": True}))

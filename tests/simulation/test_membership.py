@@ -149,6 +149,7 @@ def test_weights_of_those_who_stay_are_symmetric_and_add_up_to_one():
         ({"leave": [[1, 10], [1, 20]]}, {}, "must name an agent once"),
         ({"leave": [[5, 10]], "join": [[5, 20]]}, {}, "must join before it leaves"),
         ({"leave": [[0, 10], [1, 20], [3, 30], [4, 40]]}, {}, "must be linked with each other"),
+        ({"join": [[i, 10] for i in range(6)]}, {}, "somebody must take part after 0 s"),
     ],
 )
 def test_what_cannot_be_is_refused(world, options, sentence):

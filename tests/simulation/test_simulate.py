@@ -220,7 +220,8 @@ def test_methods_are_compared_in_one_world():
     [
         {"speeds": "fast"}, {"speeds": [1, -1]}, {"speeds": []}, {"slowest": 0.5}, {"delay": -1}, {"loss": 1},
         {"jitter": "x"}, {"crash": 0}, {"checkpoint": 0}, {"seed": -1}, {"traces": [[]]}, {"naps": 2},
-        {"older": 1.1}, {"older": 0.6, "forget": 0.5},
+        {"older": 1.1}, {"older": 0.6, "forget": 0.5}, {"jitter": 50}, {"slowest": 1e300}, {"down": 1e300},
+        {"speeds": [1, 1e300]}, {"traces": 5}, {"traces": "times.csv"}, {"leave": 5}, {"join": None},
     ],
     ids=str,
 )  # fmt: skip
@@ -245,6 +246,28 @@ def test_what_does_not_go_together_is_refused():
         simulate(sparse, NETWORK)
     with pytest.raises(SettingsError, match="seconds"):
         simulate(PROBLEM, NETWORK, seconds=0)
+    for every in (-1, 2.5, "10"):
+        with pytest.raises(SettingsError, match="every must be a whole number"):
+            simulate(PROBLEM, NETWORK, every=every)
+    with pytest.raises(SettingsError, match=r"must be a destiny\.World; found dict"):
+        simulate(PROBLEM, NETWORK, {"loss": 0.1})
+    with pytest.raises(SettingsError, match="an object such as"):
+        simulate(PROBLEM, NETWORK, algorithm=DestinyAsync)
+    with pytest.raises(SettingsError, match="do nothing but crash"):
+        simulate(PROBLEM, NETWORK, World(crash=1e-300))
+
+
+def test_the_method_can_be_named():
+    named, made = (simulate(PROBLEM, NETWORK, algorithm=a, seconds=20) for a in ("destiny-async", None))
+    assert np.array_equal(named.agents, made.agents)
+
+
+def test_who_crashes_does_not_work_meanwhile():
+    """Up and down for equally long on average, with gradients that take long: half of the time at most."""
+    world = World(speeds=[10.0] * 6, crash=30, down=30)
+    shares = simulate(PROBLEM, NETWORK, world, seconds=10_000, tolerance=0).activity.shares()
+    assert 0.4 < shares["away"].mean() < 0.6
+    np.testing.assert_allclose(shares["working"] + shares["away"], 1, atol=0.01)
 
 
 def test_the_page_shows_the_measured_table():

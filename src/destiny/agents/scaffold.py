@@ -119,6 +119,8 @@ def write_agent_files(
         tables["problem"]["p"] = p
     agents = tables["problem"].pop("agents", None)
     where = parse_hosts(hosts, agents)
+    if len(where) < 2:
+        raise SettingsError(f"--hosts must name at least two agents; found {hosts!r}: alone, use destiny run")
     built: Any = file.read_network(tables["network"], len(where), folder)
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
@@ -284,7 +286,10 @@ def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, ne
     if late and not algorithm_tables.is_asynchronous(kind):
         raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
     if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
-        raise SettingsError(f"those who do not come late must be linked with each other; found {late}")
+        named = ", ".join(name for name, place in places.items() if place in late)
+        raise SettingsError(
+            f"those who do not come late must be linked with each other; without {named} they are not"
+        )
     return late
 
 

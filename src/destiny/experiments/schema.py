@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,7 @@ WORDS = {
     bool: "true or false",
     list: "a list",
     tuple: "a list of numbers",
+    Sequence: "a list",
     dict: "a table",
 }
 

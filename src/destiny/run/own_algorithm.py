@@ -39,7 +39,7 @@ def as_algorithm(given: object) -> AlgorithmBase:
             f"{given.kind} has no rounds: run it in simulated time (destiny.simulate, or [world] in an "
             "experiment file), or between organisations (destiny agent)"
         )
-    if hasattr(given, "wake"):
+    if hasattr(given, "wake") and not isinstance(given, type):
         raise SettingsError(
             "an asynchronous algorithm must derive from destiny.protocols.AsyncAlgorithmBase; found "
             f"{type(given).__name__}: derive it"

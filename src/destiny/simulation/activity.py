@@ -49,6 +49,15 @@ class ActivityLog:
         """An agent spent the time from ``begin`` to ``end`` like that."""
         self.rows.append((KINDS.index(kind), agent, begin, end))
 
+    def cut(self, agent: int, time: float) -> None:
+        """What an agent was to do after ``time`` did not happen."""
+        for k in reversed(range(len(self.rows))):
+            kind, who, begin, end = self.rows[k]
+            if who == agent:
+                if end <= time:
+                    break
+                self.rows[k] = (kind, who, min(begin, time), time)
+
     def summarise(self, seconds: float, bins: int = BINS) -> Activity:
         """The shares of each bin until ``seconds``; what was not added is waiting."""
         table = np.zeros((len(KINDS), self.agents, bins))

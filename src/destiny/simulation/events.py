@@ -166,6 +166,7 @@ class AsyncAgents:
         self.counts.crashes += 1
         self.lives[i] += 1
         self.inboxes[i] = []
+        self.activity.cut(i, self.time)
         away, left = self.fates[i].down()
         self.activity.add("away", i, self.time, self.time + away)
         self.push(self.time + away, "return", i, (self.lives[i], left))

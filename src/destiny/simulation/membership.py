@@ -80,6 +80,8 @@ def check_world(world: World, network: TopologyBase) -> None:
 
 def _lambda(W: csr_array[Any, Any], members: Iterable[int], time: float) -> float:
     lambda_ = mixing_of(W, ids := sorted(members))
+    if not ids:
+        raise SettingsError(f"somebody must take part after {time:g} s; leave and join leave nobody")
     if lambda_ is None:
         raise SettingsError(
             f"the agents who take part after {time:g} s must be linked with each other; agents {ids} are not"

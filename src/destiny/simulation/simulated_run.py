@@ -51,6 +51,7 @@ from destiny.simulation.membership import (
     slowest_of_all,
 )
 from destiny.simulation.world import World
+from destiny.validation import is_whole
 
 SECONDS = 10_000.0  # default limit
 ROUNDS = 10**9  # time is what is limited
@@ -99,7 +100,7 @@ def simulate(
     problem: Problem | Sequence[Objective],
     network: Topology,
     world: World | None = None,
-    algorithm: Algorithm[Any] | AsyncAlgorithmBase | None = None,
+    algorithm: Algorithm[Any] | AsyncAlgorithmBase | str | None = None,
     *,
     start: Array | None = None,
     seed: int = SolveOptions.seed,
@@ -119,7 +120,7 @@ def simulate(
         As in `destiny.solve`.
     world : World, optional
         Speeds, delays, losses and crashes; by default all agents compute equally fast and nothing is lost.
-    algorithm : Algorithm or AsyncAlgorithmBase, optional
+    algorithm : Algorithm, AsyncAlgorithmBase or the name of a method, optional
         By default `DestinyAsync`.
     seconds : float
         Simulated seconds after which the run ends.
@@ -146,7 +147,7 @@ def simulate(
 def prepare_simulation(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    algorithm: Algorithm[Any] | AsyncAlgorithmBase | None,
+    algorithm: Algorithm[Any] | AsyncAlgorithmBase | str | None,
     options: SolveOptions,
     world: World,
 ) -> SyncRun | AsyncRun:
@@ -157,10 +158,14 @@ def prepare_simulation(
         raise SettingsError("time is simulated in one process: leave mpiexec and --engine out")
     limit = SECONDS if options.seconds is None else Seconds(options.seconds).limit
     ours, topology, X = check_inputs(problem, network, options.start, options.seed, options.messages)
-    world.computing_times(topology.agents)
+    if not isinstance(world, World):
+        raise SettingsError(f"world must be a destiny.World; found {type(world).__name__}")
+    world.check(topology.agents)
     options = replace(options, start=X, seconds=limit, checkpoint=None)
-    if algorithm is None or isinstance(algorithm, AsyncAlgorithmBase):
-        method = async_method(algorithm or DestinyAsync(), ours, topology, options, world)
+    if algorithm is None or algorithm == DestinyAsync.kind:
+        algorithm = DestinyAsync()
+    if isinstance(algorithm, AsyncAlgorithmBase):
+        method = async_method(algorithm, ours, topology, options, world)
         return AsyncRun(ours, topology, method, options, world)
     fitted = as_algorithm(algorithm)
     if world.leave or world.join:
@@ -188,6 +193,8 @@ def async_method(
         algorithm = algorithm.on(slowest_of_all(network, world))
     method = prepared_async(algorithm, problem, network, options.messages)
     Tolerance(options.tolerance)
+    if not is_whole(options.every) or options.every < 0:
+        raise SettingsError(f"every must be a whole number >= 0; found {options.every!r}")
     if not (options.decentralised or changes):
         return method
     tolerance = options.tolerance if options.decentralised else NEVER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from destiny.validation import is_number, is_whole
 
 SPEEDS = ("equal", "range", "straggler")
 NAP = 50.0  # computing times that a nap lasts
+LONGEST = 1e100  # seconds: sums of larger ones could overflow
+ROUGHEST = (
+    3.0  # jitter: of rougher times nearly all are nearly 0, and no run is long enough to see their mean
+)
+SHORTEST = 0.01  # time between two crashes, in computing times
 PATIENCE = 3.0  # mean delays after which a synchronous agent sends a message again, beside one computing time
 
 
@@ -33,7 +38,7 @@ class World:
         in place of ``speeds`` and ``jitter``. `destiny.simulation.read_traces` reads them from a file.
     jitter : float
         Every computing time is multiplied by a lognormal number of mean 1 with this standard deviation of
-        its logarithm.
+        its logarithm, at most 3.
     exchange : float
         Time of a round in which an agent computes no gradient, relative to that of a gradient.
     delay : float
@@ -43,7 +48,7 @@ class World:
     double : float
         Share of the messages that arrive twice.
     naps : float
-        Chance that an agent sleeps after a gradient, for 50 times as long as it took.
+        Chance that an agent sleeps after a gradient, for 50 times its mean seconds of one.
     crash : float, optional
         Mean seconds between two crashes of an agent; by default nobody crashes.
     down : float
@@ -84,10 +89,12 @@ class World:
             raise SettingsError(
                 f"speeds must be one of {', '.join(SPEEDS)}, or a number per agent; found {self.speeds!r}"
             )
-        for name in ("jitter", "exchange", "delay", "down"):
+        for name in ("exchange", "delay", "down"):
             value = getattr(self, name)
-            if not is_number(value) or value < 0:
-                raise SettingsError(f"{name} must be a number >= 0; found {value!r}")
+            if not is_number(value) or not 0 <= value <= LONGEST:
+                raise SettingsError(f"{name} must be a number >= 0, at most {LONGEST:g}; found {value!r}")
+        if not is_number(self.jitter) or not 0 <= self.jitter <= ROUGHEST:
+            raise SettingsError(f"jitter must be a number from 0 to {ROUGHEST:g}; found {self.jitter!r}")
         for name in ("loss", "double", "naps"):
             value = getattr(self, name)
             if not is_number(value) or not 0 <= value < 1:
@@ -101,8 +108,8 @@ class World:
                 f"older and forget are shares of the crashes, at most 1 together; found {self.older} and "
                 f"{self.forget}"
             )
-        if not is_number(self.slowest) or self.slowest < 1:
-            raise SettingsError(f"slowest must be a number >= 1; found {self.slowest!r}")
+        if not is_number(self.slowest) or not 1 <= self.slowest <= LONGEST:
+            raise SettingsError(f"slowest must be a number >= 1, at most {LONGEST:g}; found {self.slowest!r}")
         if self.crash is not None and not (is_number(self.crash) and self.crash > 0):
             raise SettingsError(f"crash must be a positive number of seconds; found {self.crash!r}")
         if not is_whole(self.checkpoint) or self.checkpoint < 1:
@@ -110,12 +117,13 @@ class World:
         if not is_whole(self.seed) or self.seed < 0:
             raise SettingsError(f"seed must be a whole number >= 0; found {self.seed!r}")
         for name in ("leave", "join"):
-            pairs = tuple(_pair(entry, name) for entry in getattr(self, name))
+            pairs = tuple(_pair(entry, name) for entry in _listed(getattr(self, name), name, "pairs"))
             object.__setattr__(self, name, pairs)
         if not isinstance(self.speeds, str):
             object.__setattr__(self, "speeds", _positive(self.speeds, "speeds"))
         if self.traces is not None:
-            rows = tuple(_positive(trace, f"trace {k} of traces") for k, trace in enumerate(self.traces))
+            traces = _listed(self.traces, "traces", "lists of seconds, which read_traces reads from a file")
+            rows = tuple(_positive(trace, f"trace {k} of traces") for k, trace in enumerate(traces))
             object.__setattr__(self, "traces", rows)
 
     def computing_times(self, agents: int) -> Array:
@@ -133,6 +141,15 @@ class World:
         elif self.speeds == "straggler":
             times[rng.integers(agents)] = self.slowest
         return times
+
+    def check(self, agents: int) -> None:
+        """Refuse speeds or traces of another number of agents, and crashes that leave no time to work."""
+        fastest = float(self.computing_times(agents).min())
+        if self.crash is not None and self.crash < SHORTEST * fastest:
+            raise SettingsError(
+                f"crash must be at least {SHORTEST:g} of the seconds of a gradient, or agents do nothing but "
+                f"crash; found {self.crash!r}, and {fastest:g} s for a gradient of the fastest agent"
+            )
 
     def _require_each(self, count: int, agents: int, name: str) -> None:
         if count != agents:
@@ -212,13 +229,19 @@ def fates(world: World, agents: int) -> list[AgentFate]:
 def _positive(values: object, name: str) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
         raise SettingsError(f"{name} must be a list of positive seconds; found {values!r}")
-    if not all(is_number(value) and value > 0 for value in values):
-        raise SettingsError(f"{name} must be positive seconds; found {list(values)}")
+    if not all(is_number(value) and 0 < value <= LONGEST for value in values):
+        raise SettingsError(f"{name} must be positive seconds, at most {LONGEST:g}; found {list(values)}")
     return tuple(float(value) for value in values)
 
 
+def _listed(values: object, name: str, what: str) -> Sequence[Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+        raise SettingsError(f"{name} must be a list of {what}; found {values!r}")
+    return cast(Sequence[Any], values)
+
+
 def _pair(entry: object, name: str) -> tuple[int, float]:
-    if isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
+    if isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str) and len(entry) == 2:
         agent, time = entry
         if is_number(agent) and float(agent).is_integer() and is_number(time) and time > 0:
             return int(agent), float(time)

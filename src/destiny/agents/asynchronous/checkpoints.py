@@ -37,7 +37,12 @@ class AsyncCheckpoints(AgentCheckpoints):
         """The state agreed on, else the newest checkpoint that can be read; None for the start."""
         path = self.folder / AGREED
         if path.exists():
-            self.agreed = checkpoints.load(path)
+            try:
+                self.agreed = checkpoints.load(path)
+            except CheckpointError as error:
+                raise CheckpointError(
+                    f"{error}: averages were made of it; take the answer of another agent, or start a new run"
+                ) from error
             return self.agreed, []
         try:
             return checkpoints.newest(self.folder)
@@ -71,7 +76,15 @@ class AsyncCheckpoints(AgentCheckpoints):
     def departure(self) -> str | None:
         """Why this agent takes part no more; None if it does."""
         path = self.folder / DEPARTED
-        return str(json.loads(path.read_text(encoding="utf-8"))["why"]) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return str(json.loads(path.read_text(encoding="utf-8"))["why"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{path} cannot be read ({type(error).__name__}): this agent had left the run; if it should "
+                "hear that again from its neighbours, remove the file and start it"
+            ) from error
 
     def requests(self) -> list[int]:
         """Agents that the operator wants to leave for good."""
@@ -127,8 +140,12 @@ def write_requests(folder: Path, agents: list[int]) -> None:
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Write a file that is on disk when this returns, whole or as it was."""
     aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(content), encoding="utf-8")
-    with aside.open("rb") as file:
+    aside.unlink(missing_ok=True)  # a crash may have left one of another mode
+    with os.fdopen(
+        os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8"
+    ) as file:
+        file.write(json.dumps(content))
+        file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
