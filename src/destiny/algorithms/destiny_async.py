@@ -36,9 +36,7 @@ GAP = 2.0  # c of eta <= c (1 - lambda) / L
 DAMPING = 0.5  # share of the last change of H over L that a move takes back
 RELAX = 1.2  # factor of a tracker in its sum
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
-WITHHELD = (
-    0.5  # share of a move and of a flow that is not sent: a message holds until the next, half on average
-)
+WITHHELD = 0.5  # share of a move and of a flow that is not sent: on average half a wake is to come
 ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm

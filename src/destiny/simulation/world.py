@@ -15,9 +15,7 @@ from destiny.validation import is_number, is_whole
 SPEEDS = ("equal", "range", "straggler")
 NAP = 50.0  # computing times that a nap lasts
 LONGEST = 1e100  # seconds: sums of larger ones could overflow
-ROUGHEST = (
-    3.0  # jitter: of rougher times nearly all are nearly 0, and no run is long enough to see their mean
-)
+ROUGHEST = 3.0  # jitter: of rougher times nearly all are nearly 0, and no run is long enough for their mean
 SHORTEST = 0.01  # time between two crashes, in computing times
 PATIENCE = 3.0  # mean delays after which a synchronous agent sends a message again, beside one computing time
 
