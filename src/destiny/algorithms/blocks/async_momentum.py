@@ -19,7 +19,7 @@ LEAST_WATCH = 20  # wakes between two restarts whose trackers are compared, and 
 GROWTH = 1.2  # growth of a tracker between them that is more than noise, where nobody is late
 LOWER = 0.5  # the ceiling after growth, as a factor of t or of the ceiling
 RAISE = 1.2  # factor of the ceiling otherwise
-RISE = 0.02  # by which it rises in a wake that leads downhill: it must not sink by chance
+RISE = 0.05  # by which it rises in a wake that leads downhill: it must not sink by chance
 CEILING_LEAST = 2.0
 
 
