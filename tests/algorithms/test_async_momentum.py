@@ -14,7 +14,7 @@ UPHILL, DOWNHILL = np.eye(3), -np.eye(3)
 def after(momentum, tracker, move, delay=1.0, cosine=0.0):
     """The next momentum of an agent whose neighbours have the same age and ceiling."""
     near = replace(momentum, cosine=np.asarray(cosine))
-    return next_momentum(momentum, near, tracker * np.eye(3), move, delay * ONE)
+    return next_momentum(near, tracker * np.eye(3), move, delay * ONE)
 
 
 def watched(age, tracker, wakes=1000.0, ceiling=AGE_MOST):

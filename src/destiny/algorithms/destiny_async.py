@@ -174,7 +174,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         S = X - s.X
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
-        momentum = next_momentum(s.momentum, nearby(s, agent), D, velocity, delay)
+        momentum = next_momentum(nearby(s, agent), D, velocity, delay)
         mu = momentum.mu
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:

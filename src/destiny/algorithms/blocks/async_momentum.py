@@ -48,10 +48,10 @@ def no_momentum() -> Momentum:
     return Momentum(zero, np.asarray(AGE_MOST), zero, zero, zero)
 
 
-def next_momentum(before: Momentum, near: Momentum, D: Array, U: Array, delay: Array) -> Momentum:
+def next_momentum(near: Momentum, D: Array, U: Array, delay: Array) -> Momentum:
     """The momentum of the next move.
 
-    `near` has the averages of age, ceiling and cosine over the agent and its neighbours, as they were; D is
+    `near` is the last one, with averages of age, ceiling and cosine over the agent and its neighbours; D is
     the tracker, U the mean move, and delay is r >= 1.
 
     t is halved if <D, U> > 0, unless the neighbours clearly move downhill in their mean, and grows by 1 / r
@@ -61,7 +61,7 @@ def next_momentum(before: Momentum, near: Momentum, D: Array, U: Array, delay: A
     """
     length, product = norm(D), norm(D) * norm(U)
     cosine = np.asarray(inner(D, U) / product if product > 0 else product)
-    age, ceiling, size, watched = near.age, near.ceiling, before.size, before.watched + 1
+    age, ceiling, size, watched = near.age, near.ceiling, near.size, near.watched + 1
     damping = NESTEROV / (age + NESTEROV)  # 1 - mu
     if cosine > 0 and near.cosine > -RESTART * damping / delay:
         if watched > np.maximum(LEAST_WATCH, age * delay):
