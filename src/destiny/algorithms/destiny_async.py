@@ -35,6 +35,7 @@ STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
 DAMPING = 0.5  # share of the last change of H over L that a move takes back
 RELAX = 1.2  # factor of a tracker in its sum
+HEARSAY = 8.0  # own share of a cosine, over 1 - lambda: less than all of it from lambda = 0.875 on
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
 WITHHELD = 0.5  # share of a move and of a flow that is not sent: on average half a wake is to come
 ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
@@ -174,7 +175,8 @@ class DestinyAsync(AsyncAlgorithmBase):
         S = X - s.X
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
-        momentum = next_momentum(nearby(s, agent), D, velocity, delay)
+        slower = max(1.0, lower_median(news.rate))
+        momentum = next_momentum(nearby(s, agent), D, velocity, delay, slower, self.own_word)
         mu = momentum.mu
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:
@@ -184,7 +186,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         move = delay * (mu * velocity - eta * D)
         if L > 0:
             # Of a slow agent H is old, and its change that of a long time.
-            move -= DAMPING / (L * max(1.0, lower_median(news.rate))) * (H - s.H_before)
+            move -= DAMPING / (L * slower) * (H - s.H_before)
         if (length := norm(move)) > REACH:
             move *= REACH / length
         first, last = REFERENCE
@@ -282,6 +284,12 @@ class DestinyAsync(AsyncAlgorithmBase):
         """eta L on this network."""
         assert self.lambda_ is not None, "call on(network) first"
         return min(STEP, GAP * (1 - self.lambda_))
+
+    @property
+    def own_word(self) -> float:
+        """Share of its own cosine in the one that an agent tells: on a long ring two neighbours are few."""
+        assert self.lambda_ is not None, "call on(network) first"
+        return min(1.0, HEARSAY * (1 - self.lambda_))
 
     @property
     def tracking_momentum(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from destiny.algorithms.blocks.async_momentum import Momentum
 from destiny.protocols import Array, LocalAgent
 
+SLOWEST = 20.0  # a neighbour's word counts by how slow it is, up to this; silent for twice as long, once
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 
 
@@ -100,13 +101,18 @@ class AsyncState:
 
 
 def nearby(s: AsyncState, agent: LocalAgent) -> Momentum:
-    """The momentum with averages over the agent and its neighbours, as far as they tell of it."""
+    """The momentum with averages over the agent and its neighbours, as far as they tell of it.
+
+    In that of the cosines an agent counts in proportion to the time between its wakes: moves and trackers of
+    a fast one between two messages of a slow one are mostly noise, those of the slow one are means.
+    """
     own, w, news, mine = agent.own_weight, agent.weights, s.inbox, s.momentum
+    slow = w * np.where(news.uses > 2 * SLOWEST, 1.0, 1 / np.maximum(news.rate, 1 / SLOWEST))
     return replace(
         mine,
         age=own * mine.age + w @ news.age,
         ceiling=own * mine.ceiling + w @ news.ceiling,
-        cosine=own * mine.cosine + w @ news.cosine,
+        cosine=(own * mine.cosine + slow @ news.cosine) / (own + slow.sum()),
     )
 
 
