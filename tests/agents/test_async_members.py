@@ -340,6 +340,7 @@ def test_a_set_that_falls_apart_is_named_at_the_deadline_and_an_operator_decides
     ("i", "name", "changes", "sentence"),
     [
         (0, "agent-2", {"network": RING}, "'agent-2' is no neighbour of agent-0"),
+        (0, "17", {}, "this run has agents 0 to 3; found 17"),
         (0, "agent-3", {"late": [3]}, "agent-3 has not come yet"),
         (0, None, {"algorithm": 'kind = "destiny"', "run": "checkpoint = 20"}, "nobody can leave"),
         (1, None, {"network": destiny.networks.path(4), "whole": True}, "are not linked with each other"),
@@ -410,12 +411,15 @@ def test_a_record_that_cannot_be_read_is_a_lost_one_and_one_that_was_written_is_
     for record in (Record(first, 3.0), Record(carried_out(asked(first, 3, joins=True)), np.inf, met=False)):
         files.write_record(record)
         assert files.read_record(first).same_as(record)
+    assert files.notes == []
     path = tmp_path / "checkpoints" / "members.json"
     for damage in ("", "{}", '{"standing": [2, 2], "bound": 0, "met": true}'):
         path.write_text(damage)
         lost = files.read_record(first)
         assert not lost.may_change(0)
         assert not replace(lost, met=True).may_change(0)
+    reasons = ["cannot be read (JSONDecodeError)", "cannot be read (KeyError)", "is of another run"]
+    assert files.notes == [f"{path} {why}; the agent asks its neighbours who takes part" for why in reasons]
     (tmp_path / "checkpoints" / "requests.json").write_text("[")
     with pytest.raises(DestinyError, match="remove it and ask again"):
         files.requests()

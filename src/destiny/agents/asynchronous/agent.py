@@ -101,9 +101,8 @@ class AsyncAgent(AgentProcess):
         if self.saved is not None:
             self.exchange.newest[:] = self.saved.state["newest"]
         self.connections.open(self.exchange)
-        if self.saved is None:
-            for note in self.checkpoints.notes:  # its checkpoints are damaged, all of them
-                self.event_log.report("resumed", s.name, note, step=0)
+        for note in self.checkpoints.notes:  # what was damaged
+            self.event_log.report("resumed", s.name, note, step=0)
         welcome = self.come_late() if self.members.standing < MEMBER else None
         self.meet()
         self.agent = HostedAgent(s.index, s.problem.host([s.index]), s.network.at(0))

@@ -65,9 +65,13 @@ class AsyncCheckpoints(AgentCheckpoints):
     def read_record(self, first: Array) -> Record:
         """The record of an earlier process; without one, that of an agent that may have lost its files.
 
-        ``first`` is the standing of all agents at the start. A record that cannot be read is a lost one.
+        ``first`` is the standing of all agents at the start. A record that cannot be read is a lost one, with
+        a note.
         """
-        return read_record(self.folder, first)
+        record, damage = _read_record(self.folder, first)
+        if damage:
+            self.notes.append(f"{damage}; the agent asks its neighbours who takes part")
+        return record
 
     def depart(self, why: str) -> None:
         """Write down that this agent takes part no more."""
@@ -107,16 +111,22 @@ class AsyncCheckpoints(AgentCheckpoints):
 
 def read_record(folder: Path, first: Array) -> Record:
     """The record in a folder (`AsyncCheckpoints.read_record`)."""
+    return _read_record(folder, first)[0]
+
+
+def _read_record(folder: Path, first: Array) -> tuple[Record, str]:
+    """The record, and what is wrong with its file."""
+    damage = f"{folder / MEMBERS} is of another run"
     try:
         known = json.loads((folder / MEMBERS).read_text(encoding="utf-8"))
         standing, bound = np.array(known["standing"], dtype=np.float64), known["bound"]
         if standing.shape == first.shape:
-            return Record(standing, np.inf if bound is None else float(bound), bool(known["met"]))
+            return Record(standing, np.inf if bound is None else float(bound), bool(known["met"])), ""
     except FileNotFoundError:
-        return Record(first, met=False)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return Record(first, bound=np.inf, met=False)
+        return Record(first, met=False), ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        damage = f"{folder / MEMBERS} cannot be read ({type(error).__name__})"
+    return Record(first, bound=np.inf, met=False), damage
 
 
 def read_requests(folder: Path) -> list[int]:

@@ -189,6 +189,8 @@ def request_leave(settings: Settings, name: str | None = None) -> str:
     names |= {n.name: n.index for n in s.neighbours} | {s.name: s.index}
     who = s.name if name is None else name
     if who not in names:
+        if who.isdigit():
+            raise SettingsError(f"this run has agents 0 to {s.agents - 1}; found {who}")
         raise SettingsError(
             f"{who!r} is no neighbour of {s.name}: name another agent by its index{did_you_mean(who, names)}"
         )
