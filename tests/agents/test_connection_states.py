@@ -3,6 +3,9 @@
 import asyncio
 import json
 import re
+import socket
+import ssl
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +25,7 @@ from destiny.agents.transport.state import (
     next_state,
 )
 from tests.helpers import ROOT
+from tests.helpers.agent_party import authority, client_context
 
 POSSIBLE = {(state, event) for state, events in TRANSITIONS.items() for event in events}
 
@@ -188,6 +192,7 @@ def test_an_end_is_reported_once(connection):
     connection.abort()
     receive(connection, say(Kind.BYE, why="done"))
     connection.connection_lost(None)
+    connection.connections.loop.run_until_complete(asyncio.sleep(0))
     assert connection.state is ConnectionState.CLOSED
     assert connection.transport.aborted
     assert [call for call in connection.connections.calls if call != "log"] == [("closed", True)]
@@ -204,3 +209,43 @@ def test_before_the_handshake_there_is_nothing_to_abort(connection):
     connection.abort()
     assert connection.state is ConnectionState.CONNECTING
     assert not connection.transport.aborted
+
+
+@pytest.fixture
+def over_tls(connection, tmp_path):
+    """A connection over TLS, the peer's end of it, and the errors that asyncio reports."""
+    certificate, key = authority().issue("b", ["127.0.0.1"])
+    (tmp_path / "certificate.pem").write_bytes(certificate)
+    (tmp_path / "key.pem").write_bytes(key)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority().pem.decode())
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    loop, listener, errors = connection.connections.loop, socket.create_server(("127.0.0.1", 0)), []
+    loop.set_exception_handler(lambda _, context: errors.append(context["message"]))
+    there = socket.create_connection(listener.getsockname())
+    here, _ = listener.accept()
+    listener.close()
+    peer = client_context(tmp_path, tmp_path).wrap_socket(there, do_handshake_on_connect=False)
+    handshake = threading.Thread(target=peer.do_handshake, daemon=True)
+    handshake.start()
+    loop.run_until_complete(loop.connect_accepted_socket(lambda: connection, here, ssl=server))
+    handshake.join()
+    yield connection, peer, errors
+    peer.close()
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_refusal_that_comes_with_the_end_of_a_connection_is_no_error(over_tls, cut):
+    """asyncio then hands it over while it shuts TLS down, and does not expect the end of all meanwhile."""
+    connection, peer, errors = over_tls
+    loop, head = connection.connections.loop, messages.HEADER.size
+    hello, bye, refused = say(Kind.HELLO), say(Kind.BYE, why="done"), say(Kind.REFUSED, why="no")
+    everything = hello + bye + refused
+    at = [head, len(hello), len(hello) + head, len(hello + bye), len(hello + bye) + head][cut - 1]
+    peer.sendall(everything[:at])
+    loop.run_until_complete(asyncio.sleep(0.01))
+    peer.sendall(everything[at:])
+    peer.shutdown(socket.SHUT_WR)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    assert connection.state is ConnectionState.CLOSED
+    assert errors == []

@@ -253,9 +253,11 @@ class Connection(asyncio.BufferedProtocol):
         self.connections.loop.call_later(FLUSH_TIMEOUT, self.transport.abort)
 
     def abort(self, why: str = "", disagreement: bool = False) -> None:
-        """Close the socket at once, even if a REFUSED is not yet flushed.
+        """Close the socket as soon as the event loop runs, even if a REFUSED is not yet flushed.
 
-        Before the TLS handshake is done there is nothing to do: asyncio closes the socket itself.
+        Not at once: asyncio may be handing over what it read when the peer ended the connection, and fails
+        if it finds the connection aborted after that. Before the TLS handshake is done there is nothing to
+        do: asyncio closes the socket itself.
 
         Parameters
         ----------
@@ -268,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not self.has_ended:
             self._end(ConnectionEvent.CLOSE, why, disagreement)
-        self.transport.abort()
+        self.connections.loop.call_soon(self.transport.abort)
 
     def _end(self, event: ConnectionEvent, why: str, disagreement: bool) -> None:
         """Enter CLOSING or CLOSED; the first time, return the buffer and report the end."""

@@ -210,7 +210,8 @@ class Connections(EventLoop):
                     await asyncio.sleep(0.01)
         for connection in list(self.open_connections):  # also those still writing a REFUSED
             connection.abort()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # they are aborted here
+        await asyncio.sleep(0)  # and their sockets closed here
 
     # Admission
 
