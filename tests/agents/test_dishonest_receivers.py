@@ -19,9 +19,10 @@ from destiny.agents.privacy.exchange import PrivateExchange
 from destiny.agents.privacy.key_ring import KeyRing, Party
 from destiny.agents.privacy.keys import Statement
 from destiny.agents.privacy.masks import Masks, RunKey
+from destiny.agents.privacy.sender import as_words
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.connections import Connections, Limits
-from destiny.agents.transport.messages import Refusal
+from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
 from destiny.engines import fixed_point
@@ -189,6 +190,65 @@ def test_two_weights_under_one_mask_would_tell_the_numbers(tmp_path):
     started(tmp_path / "a", {1: 2, 2: 2}, masks)
     with pytest.raises(CheckpointError, match=r"sends to agent 1 must be 0\.333333.*; found 0\.25"):
         started(tmp_path / "a", {1: 3, 2: 2}, masks)
+
+
+# A receiver that says it is behind.
+
+
+class Line:
+    """A connection that keeps what is written to it."""
+
+    def __init__(self, need):
+        self.next_out, self.write_paused, self.has_ended, self.sent = need, False, False, []
+
+    def write(self, message):
+        header = Header.unpack(bytes(message[: HEADER.size]))
+        words = np.frombuffer(bytes(message[HEADER.size :]), dtype="<i8")
+        self.sent.append((header.kind, header.round, words[: 1 + (header.kind is Kind.DATA)].tolist()))
+
+
+def reconnected(exchange, peer, need):
+    """A new connection of a neighbour that says which round it needs."""
+    exchange.on_disconnected(peer)
+    peer.connection = Line(need)
+    exchange.send_pending(peer)
+    return peer.connection
+
+
+def test_who_says_it_is_behind_hears_no_size_of_numbers_and_one_round_at_a_time(tmp_path):
+    """Sizes of every round, at points that the receiver chooses, would tell the numbers after a while."""
+    secret = RunKey.new().pair(RunKey.new().public, "run", 1, 0, 3)
+    exchange = started(tmp_path, {1: 2, 2: 2}, Masks(0, {3: secret}))
+    exchange.connections.send_pending = exchange.send_pending
+    peer, channel, slot = exchange.connections.neighbours[0], exchange.channels[1], (0, (40,))
+    numbers = np.random.default_rng(0).standard_normal(40)
+    for k in range(3):
+        exchange.outbox.slots[k] = slot
+        exchange.outbox.add(k, 0, [1e-9**k * numbers])
+    channel.exponents[slot] = -1, (8,)
+    plan = memoryview(as_words(8))
+    line = reconnected(exchange, peer, 0)
+    assert line.sent == [(Kind.EXPONENTS, 0, [8])]
+    exchange.on_plan(peer, 0, plan)
+    assert line.sent[1:] == [(Kind.DATA, 0, [1, 8]), (Kind.EXPONENTS, 1, [8])]
+    line = reconnected(exchange, peer, 0)  # it asks again, from the start
+    assert line.sent == [(Kind.DATA, 0, [1, 8]), (Kind.EXPONENTS, 1, [8])]
+    exchange.on_plan(peer, 1, plan)
+    assert line.sent[2:] == [(Kind.DATA, 1, [1, 8]), (Kind.DATA, 2, [0, 8])]
+
+
+def test_exponents_that_are_not_the_receivers_any_more_are_not_told_as_sizes(tmp_path):
+    """It would choose larger ones than it has, and round otherwise than agents in one process do."""
+    secret = RunKey.new().pair(RunKey.new().public, "run", 1, 0, 3)
+    exchange = started(tmp_path, {1: 2, 2: 2}, Masks(0, {3: secret}))
+    peer, channel, slot = exchange.connections.neighbours[0], exchange.channels[1], (0, (40,))
+    for k in range(3):
+        exchange.outbox.slots[k] = slot
+        exchange.outbox.add(k, 0, [np.full(40, 1e-3)])
+    channel.answers = {1: (0, (8,)), 2: (0, (8,))}
+    channel.exponents[slot] = 0, (4,)  # its choice for round 0 came after the numbers of round 1 had left
+    line = reconnected(exchange, peer, 1)
+    assert line.sent == [(Kind.DATA, 1, [0, 8]), (Kind.DATA, 2, [0, 8])]
 
 
 # Files

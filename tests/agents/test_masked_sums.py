@@ -173,6 +173,8 @@ def test_neighbours_that_crash_together_go_on_with_the_same_bits(tmp_path, monke
         one.join(PATIENCE)
         assert one.error is None, one.error
     party.check()
+    # Who goes on is behind those who did not crash, and refuses none of the rounds that they send again.
+    assert not [e for i in range(party.size) for e in party.log(i) if e["event"] == "refused"]
     # At most two versions of the same numbers have gone to a neighbour: one choice of exponents each.
     for i in range(party.size):
         lines = (party.out(i) / "checkpoints" / "sent.log").read_text().splitlines()

@@ -176,7 +176,11 @@ class MaskedSender(Exchange):
     # Sending
 
     def send_pending(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks, as far as it reads and has chosen exponents."""
+        """Write what a neighbour lacks, as far as it reads and has chosen exponents.
+
+        One that is behind chooses them again in every round. Another neighbour that was started again may
+        make it ask for other ones, and the answer would come after the rounds that follow.
+        """
         connection, channel = peer.connection, self.channels[peer.index]
         # After BYE, too: who is done still serves others.
         while connection is not None and not (
@@ -190,12 +194,21 @@ class MaskedSender(Exchange):
                 connection.next_out = k + 1
                 continue
             answer = channel.answers.get(k) or self._first_answer(channel, k)
-            if answer is None:
-                connection.write(pack_exponents(Kind.EXPONENTS, k, self._own_exponents(k)))
+            if answer is None or self._must_ask(channel, k, *answer):
+                # Numbers that were told in some exponents fit there: these tell nothing new of their size.
+                told = self._own_exponents(k) if answer is None else tuple(min(e, MOST) for e in answer[1])
+                connection.write(pack_exponents(Kind.EXPONENTS, k, told))
                 channel.waiting = True
                 return
             self._send_data(peer, k, *answer)
             connection.next_out = k + 1
+
+    def _must_ask(self, channel: Channel, round: int, attempt: int, exponents: Chosen) -> bool:
+        """Whether a receiver is behind that may choose again, and whose exponents for a round these are."""
+        if attempt > 0 or round + 1 not in self.outbox.messages:
+            return False
+        chosen_in, newest = channel.exponents[self.outbox.slots[round]]
+        return chosen_in >= round or newest == exponents
 
     def _first_answer(self, channel: Channel, round: int) -> tuple[int, Chosen] | None:
         """Attempt and exponents for a round's numbers, if the receiver need not be asked.
