@@ -10,6 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
+from destiny.algorithms.blocks.async_friction import (
+    GAIN,
+    GAIN_LEAST,
+    GAIN_MOST,
+    next_friction,
+    no_friction,
+)
 from destiny.algorithms.blocks.async_momentum import next_momentum, no_momentum
 from destiny.algorithms.blocks.async_state import (
     AsyncMessage,
@@ -19,6 +26,7 @@ from destiny.algorithms.blocks.async_state import (
     lower_median,
     mean_point,
     nearby,
+    nearby_gain,
     weighted_sum,
 )
 from destiny.algorithms.blocks.curvature import curvature_along
@@ -42,7 +50,7 @@ ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
 REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
-ROUNDING = 1e-6  # by which a cosine may exceed 1
+ROUNDING = 1e-6  # by which a cosine may exceed 1, and a gain its range
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ class DestinyAsync(AsyncAlgorithmBase):
     direction: str = "landing"
     lambda_: float | None = None
     kind = "destiny-async"
-    about = About("Asynchronous DESTINY", "this package; docs/asynchrony.md", sends=2, numbers=7)
+    about = About("Asynchronous DESTINY", "this package; docs/asynchrony.md", sends=2, numbers=8)
 
     def __post_init__(self) -> None:
         if self.beta != "auto" and not (is_number(self.beta) and self.beta >= 0):
@@ -134,6 +142,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             velocity=nothing,
             delay=np.ones(()),
             momentum=no_momentum(),
+            friction=no_friction(X),
             eta=zero,
             mu=zero,
             beta=beta,
@@ -155,6 +164,7 @@ class DestinyAsync(AsyncAlgorithmBase):
                 age=none,
                 ceiling=np.full(k, float(no_momentum().ceiling)),
                 cosine=none,
+                gain=np.full(k, GAIN),
             ),
         )
         return arrays_only(s)
@@ -176,8 +186,13 @@ class DestinyAsync(AsyncAlgorithmBase):
         delay = s.delay + SMOOTHING * (1 + self._lateness(s, count, agent) - s.delay)
         velocity = s.velocity + (S - s.velocity) / delay
         slower = max(1.0, lower_median(news.rate))
-        momentum = next_momentum(nearby(s, agent), D, velocity, delay, slower, self.own_word)
-        mu = momentum.mu
+        own_word = self.own_word / float(delay)
+        momentum = next_momentum(nearby(s, agent), D, velocity, delay, slower, own_word)
+        friction = s.friction
+        if s.ahead:
+            meant = (s.point - s.X) / s.delay
+            friction = next_friction(friction, nearby_gain(s, agent), S, meant, delay)
+        mu = friction.made_up(momentum.mu)
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:
             steepest, beta, own, L = self._curvature(s, X, H, count, agent)
@@ -204,6 +219,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             velocity=velocity,
             delay=delay,
             momentum=momentum,
+            friction=friction,
             eta=eta,
             mu=mu,
             beta=beta,
@@ -238,6 +254,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         s, places = state, {int(j): at for at, j in enumerate(before)}
         mine = s.momentum
         first = {"point": s.point, "age": mine.age, "ceiling": mine.ceiling, "uses": 1.0, "rate": 1.0}
+        first["gain"] = s.friction.gain
         parts: dict[str, Array] = {}
         for name, old in vars(s.inbox).items():
             rows = [old[places[int(j)]] if int(j) in places else None for j in agent.neighbours]
@@ -262,10 +279,11 @@ class DestinyAsync(AsyncAlgorithmBase):
         if not all(np.isfinite(part).all() for part in numbers):
             return "numbers that are not finite"
         small = min(m.age, m.ceiling, m.curvature, m.scale) < 0
-        if small or np.isnan(m.scale) or abs(m.cosine) > 1 + ROUNDING:
+        possible = GAIN_LEAST - ROUNDING <= m.gain <= GAIN_MOST + ROUNDING
+        if small or np.isnan(m.scale) or abs(m.cosine) > 1 + ROUNDING or not possible:
             return (
-                f"age {m.age}, ceiling {m.ceiling}, cosine {m.cosine}, curvature {m.curvature} "
-                f"or scale {m.scale} out of range"
+                f"age {m.age}, ceiling {m.ceiling}, cosine {m.cosine}, curvature {m.curvature}, "
+                f"scale {m.scale} or gain {m.gain} out of range"
             )
         return None
 
@@ -287,7 +305,10 @@ class DestinyAsync(AsyncAlgorithmBase):
 
     @property
     def own_word(self) -> float:
-        """Share of its own cosine in the one that an agent tells: on a long ring two neighbours are few."""
+        """Share of its own cosine in the one that an agent tells: on a long ring two neighbours are few.
+
+        Where messages are late, r > 1, single cosines are noise, and it is 1 / r of this.
+        """
         assert self.lambda_ is not None, "call on(network) first"
         return min(1.0, HEARSAY * (1 - self.lambda_))
 
@@ -310,8 +331,9 @@ class DestinyAsync(AsyncAlgorithmBase):
         wakes = np.where(old.stamp > 0, 0.0, old.rate)
         if not newest:
             return replace(s, inbox=replace(old, rate=old.rate + SMOOTHING * (wakes - old.rate)))
-        stamp, echo, uses, age, ceiling, cosine = (
-            part.copy() for part in (old.stamp, old.echo, old.uses, old.age, old.ceiling, old.cosine)
+        stamp, echo, uses, age, ceiling, cosine, gain = (
+            part.copy()
+            for part in (old.stamp, old.echo, old.uses, old.age, old.ceiling, old.cosine, old.gain)
         )
         point, total = np.empty_like(old.point), np.empty_like(old.total)
         for k in range(len(places)):
@@ -323,10 +345,10 @@ class DestinyAsync(AsyncAlgorithmBase):
             if before > 0:
                 wakes[k] = now - before if now // LIFE == before // LIFE else now % LIFE
             stamp[k], echo[k], uses[k] = now, m.heard[agent.index], 1
-            age[k], ceiling[k], cosine[k] = m.age, m.ceiling, m.cosine
+            age[k], ceiling[k], cosine[k], gain[k] = m.age, m.ceiling, m.cosine, m.gain
             point[k], total[k] = m.point, m.total
         rate = old.rate + SMOOTHING * (wakes - old.rate)
-        new = Inbox(stamp, echo, uses, rate, point, total, age, ceiling, cosine)
+        new = Inbox(stamp, echo, uses, rate, point, total, age, ceiling, cosine, gain)
         curvature = max(s.curvature, *(m.curvature for m in newest.values()))
         scale = min(s.scale, *(m.scale for m in newest.values()))
         return replace(s, inbox=new, curvature=curvature, scale=scale)
@@ -369,4 +391,5 @@ class DestinyAsync(AsyncAlgorithmBase):
             cosine=s.momentum.cosine,
             curvature=s.curvature,
             scale=s.scale,
+            gain=s.friction.gain,
         )

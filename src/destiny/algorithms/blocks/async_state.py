@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from destiny.algorithms.blocks.async_friction import Friction
 from destiny.algorithms.blocks.async_momentum import Momentum
 from destiny.protocols import Array, LocalAgent
 
@@ -32,6 +33,7 @@ class AsyncMessage:
     """Largest curvature that the sender has heard of."""
     scale: Array
     """Smallest reference norm of residuals that the sender has heard of."""
+    gain: Array
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Inbox:
     age: Array
     ceiling: Array
     cosine: Array
+    gain: Array
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class AsyncState:
     delay: Array
     """r >= 1, running mean of the wakes that information takes to a neighbour and back, over two."""
     momentum: Momentum
+    friction: Friction
     eta: Array
     mu: Array
     beta: Array
@@ -114,6 +118,11 @@ def nearby(s: AsyncState, agent: LocalAgent) -> Momentum:
         ceiling=own * mine.ceiling + w @ news.ceiling,
         cosine=(own * mine.cosine + slow @ news.cosine) / (own + slow.sum()),
     )
+
+
+def nearby_gain(s: AsyncState, agent: LocalAgent) -> Array:
+    """The mean gain of the agent and its neighbours."""
+    return np.asarray(agent.own_weight * s.friction.gain + agent.weights @ s.inbox.gain)
 
 
 def mean_point(s: AsyncState, agent: LocalAgent) -> Array:
