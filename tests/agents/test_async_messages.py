@@ -100,6 +100,8 @@ WRONG = {
     "cosine": lambda m: m.message.cosine.fill(2),
     "curvature": lambda m: m.message.curvature.fill(-1),
     "scale": lambda m: m.message.scale.fill(np.nan),
+    "gain": lambda m: m.message.gain.fill(0.1),
+    "large gain": lambda m: m.message.gain.fill(2.1),
     "sender": lambda m: m.message.sender.fill(2),
     "fraction": lambda m: m.message.stamp.fill(1.5),
     "no stamp": lambda m: m.message.stamp.fill(0),

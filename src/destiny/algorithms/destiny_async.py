@@ -69,7 +69,8 @@ class DestinyAsync(AsyncAlgorithmBase):
     all wake in turn, compute H_i then and hear everything, this is
     X+ = M (X + mu (X - X_before) - eta D - (H - H_before) / 2 L), D+ = D - (I - W) F + H(X+) - H(X): the
     accelerated recursion, with a term that damps steep directions (0 at rest) and a momentum theta of the
-    tracking in place of several rounds a step. Step sizes, momentum and penalty set themselves.
+    tracking in place of several rounds a step. Step sizes, momentum and penalty set themselves; mu makes up
+    for what lost messages take from it.
     docs/asynchrony.md has the rule, its fixed points and measurements.
 
     Parameters
