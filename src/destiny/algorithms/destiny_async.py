@@ -41,6 +41,7 @@ LOOK = 20  # wakes between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations at the start
 STEP = 0.7  # eta L on a network that mixes well
 GAP = 2.0  # c of eta <= c (1 - lambda) / L
+LATE = 1.6  # c of eta <= c / (r L): steps along gradients that are old oscillate unless they are short
 DAMPING = 0.5  # share of the last change of H over L that a move takes back
 RELAX = 1.2  # factor of a tracker in its sum
 HEARSAY = 8.0  # own share of a cosine, over 1 - lambda: less than all of it from lambda = 0.875 on
@@ -197,7 +198,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         steepest, beta, own, L = s.steepest, s.beta, s.own_curvature, s.curvature
         if not s.ahead:
             steepest, beta, own, L = self._curvature(s, X, H, count, agent)
-        eta = self.step_length / L if L > 0 else L
+        eta = min(self.step_length, LATE / float(delay)) / L if L > 0 else L
         flow = (1 + (RELAX - 1) / delay) * D + self.tracking_momentum / delay * s.flow
         move = delay * (mu * velocity - eta * D)
         if L > 0:
