@@ -46,6 +46,15 @@ def test_loss_delay_naps_and_crashes_do_not_move_the_answer(checkpoint):
     assert destiny.stiefel.subspace_distance(result.X, pooled) < 1e-3
 
 
+@pytest.mark.parametrize("world", [{"loss": 0.9}, {"delay": 50}])
+def test_agents_of_a_dense_network_come_to_rest_though_all_they_hear_is_old(world):
+    """With steps as long as for new gradients they go round in circles for ever, without momentum, too."""
+    result = simulate(PROBLEM, destiny.networks.complete(6), World(**world, seed=1), tolerance=1e-5)
+    assert result.converged, result.reason
+    pooled = np.linalg.svd(np.hstack(SILOS))[0][:, :3]
+    assert destiny.stiefel.subspace_distance(result.X, pooled) < 1e-3
+
+
 @pytest.mark.parametrize("decentralised", [False, True])
 def test_messages_leave_at_once_if_the_gradient_was_computed_ahead(decentralised):
     method = DestinyAsync(lambda_=0.5)
