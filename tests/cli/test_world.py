@@ -5,6 +5,7 @@ import json
 import pytest
 
 from destiny.experiments import json_schema
+from destiny.report import papers
 from tests.helpers.cli_experiments import Outcome, main, toml
 
 TABLES = {
@@ -44,6 +45,14 @@ def test_methods_side_by_side_and_a_report(write, tmp_path, monkeypatch, capsys)
     text = page.read_text()
     assert "Who worked and who waited" in text
     assert "simulated seconds" in text
+    drawn = []
+    whole = papers.draw_convergence
+    monkeypatch.setattr(papers, "draw_convergence", lambda *what: drawn.append(whole(*what)) or drawn[-1])
+    assert main(monkeypatch, "report", out, "--out", tmp_path / "figures", "--format", "png") == 0
+    (sheet,) = drawn
+    first = sheet.axes[0]
+    assert first.get_xlabel() == "simulated seconds"
+    assert first.get_lines()[1].get_xdata()[-1] == pytest.approx(barrier["seconds"])
 
 
 def test_measured_traces_naps_and_old_checkpoints(write, tmp_path, monkeypatch, capsys):

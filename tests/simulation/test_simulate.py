@@ -219,6 +219,10 @@ def test_methods_are_compared_in_one_world():
     )
     assert set(comparison.results) == {"destiny-async", "destiny-momentum"}
     assert "sages" in str(comparison)
+    line, *_ = (axes := comparison.plot())[0].get_lines()
+    assert axes[0].get_xlabel() == "simulated seconds"
+    assert line.get_xdata()[-1] == pytest.approx(comparison.results["destiny-async"].seconds)
+    assert comparison.plot(x="round")[0].get_xlabel() == "rounds of communication"
     assert all(r.converged for r in comparison.results.values())
     # Without a world nothing is simulated, and nothing is said of it.
     assert "sages" not in str(destiny.compare(PROBLEM, NETWORK, [DestinyMomentum()], rounds=100))

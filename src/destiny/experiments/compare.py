@@ -22,8 +22,7 @@ from destiny.protocols import (
 from destiny.run.interrupt import deliver
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
-from destiny.run.plots import convergence
-from destiny.run.result import Result
+from destiny.run.result import Result, plot_results
 from destiny.simulation.simulated_run import SimulatedResult
 from destiny.simulation.world import World
 
@@ -82,14 +81,18 @@ class Comparison:
         return console.file.getvalue().rstrip()
 
     def plot(
-        self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        x: str | None = None,
+        axes: Sequence[Any] | None = None,
     ) -> Any:
-        """Draw the three measures of every method over rounds, "scalars", "bytes", "passes" or "seconds".
+        """Draw the three measures of every method over "round", "scalars", "bytes", "passes" or "seconds".
 
-        Returns the axes. They are ``axes``, three matplotlib Axes, or those of a new figure; with a ``path``
-        it is written there, without one notebooks show it.
+        By default that is rounds, in simulated time seconds. Returns the axes. They are ``axes``, three
+        matplotlib Axes, or those of a new figure; with a ``path`` it is written there, without one notebooks
+        show it.
         """
-        return convergence({label: r.history for label, r in self.results.items()}, path, x=x, axes=axes)
+        return plot_results(self.results, path, x, axes)
 
     def _repr_html_(self) -> str:
         columns = costs(self.results) | MEASURES

@@ -19,8 +19,7 @@ from destiny.experiments import description
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import Problem, Topology
 from destiny.run.own_network import as_topology
-from destiny.run.plots import convergence
-from destiny.run.result import Result
+from destiny.run.result import Result, plot_results
 
 DESCRIBED = ("network.json", "about.json", "extras.json")  # what `describe` writes
 STATUS = "status.json"  # of a run that is not over, see live_status.py
@@ -142,9 +141,8 @@ def describe(
 
 def picture(folder: Path, results: Mapping[str, Result], warn: Callable[[str], None]) -> None:
     """convergence.png; without matplotlib, a sentence instead."""
-    histories = {label: r.history for label, r in results.items()}
     try:
-        replace(folder / "convergence.png", lambda path: convergence(histories, path))
+        replace(folder / "convergence.png", lambda path: plot_results(results, path))
     except MissingExtraError as error:
         warn(f"convergence.png was not drawn: {error}")
 

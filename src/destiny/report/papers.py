@@ -12,12 +12,20 @@ import numpy as np
 from destiny.errors import SettingsError
 from destiny.experiments.result_folder import replace
 from destiny.report.charts import atoms, network_drawing
-from destiny.report.charts.curves import AXES, MEASURES, Curve, LineStyle, curves, line_styles
+from destiny.report.charts.curves import (
+    AXES,
+    MEASURES,
+    Curve,
+    LineStyle,
+    curves,
+    is_simulated,
+    line_styles,
+)
 from destiny.report.charts.series import mark_positions
 from destiny.report.html import wording
 from destiny.report.sources.folder import attempt
 from destiny.report.sources.results import FigureResults, PanelResults
-from destiny.run.plots import pyplot
+from destiny.run.plots import SIMULATED, pyplot
 
 FORMATS = ("png", "pdf", "svg")
 """Suffixes of the pictures a report can be drawn as."""
@@ -47,7 +55,8 @@ def draw(figures: list[FigureResults], folder: Path, kind: str) -> list[Path]:
         for figure in figures:
             for panel in figure.panels:
                 before = [figure.path.name] * (len(figures) > 1) + [panel.name] * bool(panel.name)
-                for name, draw_chart in chart_functions(panel, styles).items():
+                simulated = is_simulated(figure)
+                for name, draw_chart in chart_functions(panel, styles, simulated).items():
                     sheet = attempt(name, figure.remarks, draw_chart)
                     if sheet is not None:
                         path = folder / f"{'-'.join([*map(file_name, before), name])}.{kind}"
@@ -56,10 +65,12 @@ def draw(figures: list[FigureResults], folder: Path, kind: str) -> list[Path]:
     return written
 
 
-def chart_functions(panel: PanelResults, styles: dict[str, LineStyle]) -> dict[str, Callable[[], Any]]:
+def chart_functions(
+    panel: PanelResults, styles: dict[str, LineStyle], simulated: bool
+) -> dict[str, Callable[[], Any]]:
     """Return the functions that draw the charts of a panel, by name; each returns None if it has no data."""
     return {
-        "convergence": lambda: draw_convergence(curves(panel, styles), wording.unit(panel)),
+        "convergence": lambda: draw_convergence(curves(panel, styles), wording.unit(panel), simulated),
         "network": lambda: draw_network(panel.first.network),
         "spectrum": lambda: draw_spectrum(panel.first.extras.get("spectrum"), styles),
         "classes": lambda: draw_classes(panel.first.extras),
@@ -67,15 +78,16 @@ def chart_functions(panel: PanelResults, styles: dict[str, LineStyle]) -> dict[s
     }
 
 
-def draw_convergence(lines: list[Curve], unit: str) -> Any:
-    """Return the three measures side by side."""
+def draw_convergence(lines: list[Curve], unit: str, simulated: bool) -> Any:
+    """Return the three measures side by side, over rounds or simulated seconds."""
     if not lines:
         return None
+    column, title = ("seconds", SIMULATED) if simulated else ("round", AXES["round"])
     sheet = pyplot().Figure(figsize=(7.2, 2.6), layout="constrained")
     axes = sheet.subplots(1, len(MEASURES))
-    for axis, (measure, title) in zip(axes, MEASURES.items(), strict=True):
+    for axis, (measure, name) in zip(axes, MEASURES.items(), strict=True):
         for curve in lines:
-            colour, x = curve.style.colour, curve.x["round"]
+            colour, x = curve.style.colour, curve.x[column]
             axis.plot(
                 x,
                 curve.middle[measure],
@@ -89,8 +101,8 @@ def draw_convergence(lines: list[Curve], unit: str) -> Any:
                     x, curve.low[measure], curve.high[measure], color=colour, alpha=0.18, linewidth=0
                 )
         axis.set_yscale("log")
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel(AXES["round"] if unit == "rounds" else unit)
+        axis.set_title(name, fontsize=9)
+        axis.set_xlabel(title if simulated or unit == "rounds" else unit)
         tidy(axis)
     handles, labels = axes[0].get_legend_handles_labels()
     sheet.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)

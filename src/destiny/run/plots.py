@@ -24,6 +24,8 @@ NAMES = {
     "bytes": "bytes sent",
     "passes": "passes over the data",
 }
+SIMULATED = "simulated seconds"
+"""What runs in simulated time are drawn over: a round takes every method another time there."""
 
 
 def pyplot() -> Any:
@@ -61,7 +63,7 @@ def convergence(
         Picture file to write; its suffix chooses the format.
     title : str
         Of a new figure.
-    x : {"round", "scalars", "bytes", "passes", "seconds"}
+    x : {"round", "scalars", "bytes", "passes", "seconds", "simulated seconds"}
     axes : sequence of three matplotlib Axes, optional
         Where to draw; by default in a new figure, which notebooks show if no ``path`` is given.
 
@@ -69,7 +71,7 @@ def convergence(
     -------
     axes : ndarray of three matplotlib Axes
     """
-    own = axes is None
+    own, abscissa = axes is None, "seconds" if x == SIMULATED else x
     if axes is None:
         axes = new_figure(path, (12, 3.8)).subplots(1, len(PANELS))
     if len(axes) != len(PANELS):
@@ -80,7 +82,9 @@ def convergence(
             # A log scale has no zero, and the common start would be a needle at rounding errors.
             shown = (y > 0) & ((history["step"] > 0) | (column == "stationarity"))
             colour, style = COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]
-            axis.plot(history[x][shown], y[shown], label=label, color=colour, linestyle=style, linewidth=1.6)
+            axis.plot(
+                history[abscissa][shown], y[shown], label=label, color=colour, linestyle=style, linewidth=1.6
+            )
         axis.set_yscale("log")
         low, high = axis.get_ylim()
         if high > DECADES * low:

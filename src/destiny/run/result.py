@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 from destiny import notebook
 from destiny.engines.quantisation import FULL
@@ -13,6 +13,7 @@ from destiny.protocols import Array
 from destiny.run.history import History
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Measures, sparsity
+from destiny.run.plots import convergence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,9 @@ class Result(RunOutcome):
         zeros, and the objective and the stationarity are those of f + r.
     """
 
+    abscissa: ClassVar[str] = "round"
+    """What pictures are drawn over."""
+
     agents: Array
     measures: Measures
     history: History
@@ -226,16 +230,17 @@ class Result(RunOutcome):
         }
 
     def plot(
-        self, path: str | PathLike[str] | None = None, x: str = "round", axes: Sequence[Any] | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        x: str | None = None,
+        axes: Sequence[Any] | None = None,
     ) -> Any:
-        """Draw the three measures over rounds, "scalars", "bytes", "passes" or "seconds"; return the axes.
+        """Draw the three measures over "round", "scalars", "bytes", "passes" or "seconds"; return the axes.
 
-        They are drawn into ``axes``, three matplotlib Axes, or a new figure; with a ``path`` it is written
-        there, without one notebooks show it.
+        By default that is rounds, in simulated time seconds. They are drawn into ``axes``, three matplotlib
+        Axes, or a new figure; with a ``path`` it is written there, without one notebooks show it.
         """
-        from destiny.run.plots import convergence
-
-        return convergence({self.settings["kind"]: self.history}, path, x=x, axes=axes)
+        return plot_results({self.settings["kind"]: self}, path, x, axes)
 
     def _repr_html_(self) -> str:
         m, (n, p) = self.measures, self.X.shape
@@ -261,3 +266,14 @@ def format_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+def plot_results(
+    results: Mapping[str, Result],
+    path: str | PathLike[str] | None = None,
+    x: str | None = None,
+    axes: Sequence[Any] | None = None,
+) -> Any:
+    """Draw results by their labels, as `Result.plot` does."""
+    x = x or next((r.abscissa for r in results.values()), Result.abscissa)
+    return convergence({label: r.history for label, r in results.items()}, path, x=x, axes=axes)

@@ -47,7 +47,7 @@ class BarrierClock:
         self.advance(status.step, status.round, status.gradients)
         if self.time < self.limit:
             return None
-        return Stop(f"out of time: {self.time:.4g} of {self.limit:g} simulated seconds used")
+        return Stop(f"out of time: {self.time:.6g} of {self.limit:g} simulated seconds used")
 
     def advance(self, step: int, round: int, gradients: int) -> None:
         """Add the time until the end of a step, after so many rounds and gradients; once for each step."""

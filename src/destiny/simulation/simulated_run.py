@@ -33,6 +33,7 @@ from destiny.run.interrupt import deliver
 from destiny.run.metrics import Measures
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
+from destiny.run.plots import SIMULATED
 from destiny.run.prepare import prepare
 from destiny.run.prepared_run import Run
 from destiny.run.principal_axes import rayleigh_ritz
@@ -75,6 +76,7 @@ class SimulatedResult(Result):
     world : World
     """
 
+    abscissa = SIMULATED
     messages: int
     lost: int
     crashes: int
@@ -258,7 +260,7 @@ class AsyncRun:
             elif pause and agents.counts.wakes % pause == 0:
                 stop = self._rule(log.measure(), agents)
             if stop is None and agents.time >= limit:
-                stop = Stop(f"out of time: {agents.time:.4g} of {limit:g} simulated seconds used")
+                stop = Stop(f"out of time: {agents.time:.6g} of {limit:g} simulated seconds used")
             if stop is not None:
                 break
         assert stop is not None
@@ -317,7 +319,8 @@ class AsyncRun:
         if not isinstance(agents, ChangingAgents):
             return []
         members = ", ".join(map(str, agents.members))
-        notes = [f"the answer is that of agents {members}, who took part at the end"]
+        who = "agents" if len(agents.members) > 1 else "agent"
+        notes = [f"the answer is that of {who} {members}, who took part at the end"]
         for change in agents.outstanding():
             what = "came" if change.joins else "wanted to leave"
             notes.append(f"agent {change.agent} {what} too late, at {change.time:g} s")

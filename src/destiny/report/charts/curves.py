@@ -10,7 +10,7 @@ from destiny.experiments.paper.claims import reach
 from destiny.protocols import Array
 from destiny.report.sources.results import FigureResults, PanelResults
 from destiny.run.history import History
-from destiny.run.plots import COLOURS, NAMES, PANELS
+from destiny.run.plots import COLOURS, NAMES, PANELS, SIMULATED
 
 MEASURES = dict(PANELS)
 AXES = {**NAMES, "seconds": "seconds"}
@@ -72,7 +72,7 @@ def is_simulated(figure: FigureResults) -> bool:
 
 def axis_titles(simulated: bool) -> dict[str, str]:
     """Return the titles of the horizontal axes."""
-    return AXES | ({"seconds": "simulated seconds"} if simulated else {})
+    return AXES | ({"seconds": SIMULATED} if simulated else {})
 
 
 def line_styles(figures: list[FigureResults]) -> dict[str, LineStyle]:
