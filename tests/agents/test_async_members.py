@@ -403,6 +403,19 @@ def test_the_files_of_late_agents_are_written_with_what_they_need(tmp_path):
     assert {n.index: n.degree_in_file for n in settings.neighbours} == {1: 2, 3: 2}
 
 
+def test_several_changes_that_are_heard_of_at_once_are_counted_one_by_one(tmp_path):
+    party = party_of(tmp_path, destiny.networks.complete(5), late=[4])
+    settings, told = party.settings(4), []
+    log = SimpleNamespace(report=lambda event, name, sentence: told.append(sentence))
+    view = SimpleNamespace(connections=SimpleNamespace(neighbours=settings.neighbours), event_log=log)
+    members = Membership(settings, None, AsyncCheckpoints(tmp_path / "files", {}, 4, []), view)
+    first = first_standing(5, [4])
+    members.keep(carried_out(asked(carried_out(asked(first, 1, joins=False)), 4, joins=True)))
+    left, came = told
+    assert left == "agent-1 has left for good: 3 of 5 agents take part"
+    assert came == "agent-4 takes part from now on: 4 of 5 agents take part"
+
+
 def test_a_record_that_cannot_be_read_is_a_lost_one_and_one_that_was_written_is_kept(tmp_path):
     first = first_standing(4, late=[3])
     assert read_record(tmp_path, first).same_as(Record(first, met=False))

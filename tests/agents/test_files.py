@@ -192,6 +192,64 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert [n.dial for n in settings.neighbours] == [False, False]
 
 
+EXPERIMENT = """
+[problem]
+kind = "pca"
+p = 1
+synthetic = {{ n = 5, m = 20, xi = 0.5 }}
+{problem}
+[network]
+kind = "complete"
+[stop]
+{stop}
+[run]
+{run}
+[messages]
+private = false
+[[algorithm]]
+kind = "destiny-async"
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "told"),
+    [
+        ("problem", "foo = 3", "[problem] has no key 'foo'"),
+        ("stop", "tolerence = 1e-3", "[stop] has no key 'tolerence'; did you mean 'tolerance'?"),
+        ("run", "chekpoint = 20", "[run] has no key 'chekpoint'; did you mean 'checkpoint'?"),
+    ],
+)
+def test_init_does_not_pass_over_a_key_it_does_not_know(table, line, told, tmp_path):
+    text = EXPERIMENT.format(**({"problem": "", "stop": "", "run": ""} | {table: line}))
+    (tmp_path / "e.toml").write_text(text)
+    with pytest.raises(destiny.SettingsError, match=re.escape(told)):
+        scaffold.write_agent_files(str(tmp_path / "e.toml"), "a:1,b:2,c:3", tmp_path / "out", "run")
+    assert not (tmp_path / "out").exists()
+
+
+def test_init_takes_over_what_agents_know_and_its_comments_are_true(tmp_path):
+    run = "checkpoint = 7\nreplay = true\nthreads = 2"
+    (tmp_path / "e.toml").write_text(EXPERIMENT.format(problem="", stop="tolerance = 1e-5", run=run))
+    path, *_ = scaffold.write_agent_files(str(tmp_path / "e.toml"), "a:1,b:2,c:3", tmp_path / "out", "run")
+    scaffold.write_certificates(tmp_path / "out")
+    settings = agents.read(path)
+    assert (settings.checkpoint, settings.replay) == (7, True)
+    text = path.read_text()
+    assert "tolerance = 1e-05" in text or "tolerance = 1e-5" in text
+    assert "checkpoint = 7 " in text
+    path.write_text(text.replace("checkpoint = 7", "checkpoint = 0"))
+    with pytest.raises(destiny.SettingsError, match=r"\[run\] checkpoint must be at least 1; found 0"):
+        agents.read(path)
+    assert "0 = never" not in re.search("^checkpoint.*", text, re.MULTILINE).group()
+    path.write_text(re.sub("(?m)^lambda.*\n", "", text))
+    with pytest.raises(destiny.SettingsError, match=r"in an agent's file: lambda in \[algorithm\]"):
+        agents.read(path)
+    (tmp_path / "e.toml").write_text(EXPERIMENT.format(problem="", stop="", run="checkpoint = 0"))
+    path, *_ = scaffold.write_agent_files(str(tmp_path / "e.toml"), "a:1,b:2,c:3", tmp_path / "two", "run")
+    scaffold.write_certificates(tmp_path / "two")
+    assert agents.read(path).checkpoint > 0
+
+
 def test_init_without_a_method_takes_the_default_one_and_its_files_are_accepted(tmp_path):
     made = scaffold.write_agent_files("path", "a:1,b:2,c:3", tmp_path / "out", "run")
     for path in made:

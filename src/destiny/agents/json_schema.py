@@ -54,7 +54,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         "spectrum": "least and largest eigenvalue of the weights other than 1",
     },
     "run": json_schema.MEANINGS["run"]
-    | {"replay": "write down what an asynchronous run needs to be made again to the bit (destiny replay)"},
+    | {
+        "checkpoint": "save every so many steps (wakes, if asynchronous), at least 1",
+        "replay": "write down what an asynchronous run needs to be made again to the bit (destiny replay)",
+    },
     "messages": {
         "private": "whether neighbours learn sums, not what this agent sends; the same at all agents",
         "participants": "who may take part, in the order of their index",

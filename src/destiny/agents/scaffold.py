@@ -240,9 +240,12 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
             raise SettingsError(f"{path} has {len(methods)} algorithms: agents run one")
         if methods and "kind" in methods[0]:
             tables["algorithm"] = {k: v for k, v in methods[0].items() if k != "label"}
-        keys_of = {"stop": ("rounds", "tolerance"), "run": ("checkpoint", "every")}
-        for name, keys in keys_of.items():
-            tables[name] = {k: v for k, v in tables.get(name, {}).items() if k in keys}
+        check(tables["problem"], "[problem]", problem_table.PROBLEM, required=("kind",))
+        stop = check(tables.get("stop", {}), "[stop]", file.STOP)
+        run = check(tables.get("run", {}), "[run]", file.RUN | {"replay": bool})
+        tables["stop"] = {k: stop[k] for k in ("rounds", "tolerance") if k in stop}
+        # Agents always save; an experiment may say never, by 0.
+        tables["run"] = {k: run[k] for k in ("checkpoint", "every", "replay") if run.get(k)}
         if "path" in tables["network"] or "file" in tables.get("start", {}):
             raise SettingsError(f"{path} names further files: give links as edges, and the start as a seed")
         return tables, path.parent

@@ -167,9 +167,9 @@ def read(path: str | Path) -> Settings:
     neighbours = read_neighbours(tables["neighbour"], me, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     run = check(tables.get("run", {}), "[run]", RUN)
-    for table, key, least in ((run, "checkpoint", 1), (run, "every", 1), (stop, "diameter", 1)):
-        if table.get(key, least) < least:
-            raise SettingsError(f"{key} must be at least {least}; found {table[key]}")
+    for table, where in ((run, "[run] checkpoint"), (run, "[run] every"), (stop, "[stop] diameter")):
+        if (found := table.get(where.split()[1], 1)) < 1:
+            raise SettingsError(f"{where} must be at least 1; found {found}")
     if stop.get("diameter", 1) >= me["agents"]:
         most = me["agents"] - 1
         raise SettingsError(

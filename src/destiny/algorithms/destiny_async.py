@@ -56,11 +56,11 @@ ROUNDING = 1e-6  # by which a cosine may exceed 1, and a gain its range
 
 @dataclass(frozen=True)
 class DestinyAsync(AsyncAlgorithmBase):
-    """Asynchronous accelerated DESTINY. An agent that wakes computes
+    """Asynchronous accelerated DESTINY. An agent that wakes computes, if nobody is late or slower,
 
         X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
         D  = H_i - (1 - w_ii) T_i + sum_j w_ij T_j          H_i at X, or at the X that was known before
-        V  = X + r (mu U - eta D) - 0.5 (H_i - H_i-) / L    U: mean move, r: age of what is known here
+        V  = X + mu U - eta D - 0.5 (H_i - H_i-) / L        U: the last move
         F  = 1.2 D + theta F,   T = T + F
 
     and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
@@ -108,7 +108,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             return replace(self, lambda_=float(max(abs(end) for end in network.spectrum)))
         raise SettingsError(
             f"{self.kind} needs to know how well the network mixes, which this one does not tell: "
-            "give lambda_ (in an agent's file, [stop] spectrum)"
+            "give lambda_ (in an agent's file: lambda in [algorithm])"
         )
 
     def field(self, X: Array, beta: Array, agent: LocalAgent) -> Array:
@@ -172,7 +172,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         return arrays_only(s)
 
     def restart(self, state: AsyncState, life: int) -> AsyncState:
-        """The state with a stamp that nobody has seen; neighbours forget what was sent after it."""
+        """The state with stamps that nobody has seen: what it says is newer than all before."""
         return arrays_only(replace(state, life=np.asarray(float(life)), count=np.zeros(())))
 
     def wake(
@@ -191,7 +191,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         own_word = self.own_word / float(delay)
         momentum = next_momentum(nearby(s, agent), D, velocity, delay, slower, own_word)
         friction = s.friction
-        if s.ahead:
+        if s.ahead:  # where all wake in turn nothing is missing
             meant = (s.point - s.X) / s.delay
             friction = next_friction(friction, nearby_gain(s, agent), S, meant, delay)
         mu = friction.made_up(momentum.mu)

@@ -83,8 +83,9 @@ class Membership:
         self.record = new
         self.show(new.standing)
         for j in np.flatnonzero(before != after):
+            before[j] = after[j]
             what = "takes part from now on" if after[j] else "has left for good"
-            count = f"{int(after.sum())} of {len(after)} agents take part"
+            count = f"{int(before.sum())} of {len(after)} agents take part"
             self.view.event_log.report("members", self.name(int(j)), f"{self.name(int(j))} {what}: {count}")
 
     def after(self, state: StoppingState, agent: LocalAgent) -> None:

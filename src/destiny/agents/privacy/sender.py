@@ -176,11 +176,7 @@ class MaskedSender(Exchange):
     # Sending
 
     def send_pending(self, peer: Neighbour) -> None:
-        """Write what a neighbour lacks, as far as it reads and has chosen exponents.
-
-        One that is behind chooses them again in every round. Another neighbour that was started again may
-        make it ask for other ones, and the answer would come after the rounds that follow.
-        """
+        """Write what a neighbour lacks, as far as it reads and has chosen exponents."""
         connection, channel = peer.connection, self.channels[peer.index]
         # After BYE, too: who is done still serves others.
         while connection is not None and not (
@@ -204,10 +200,16 @@ class MaskedSender(Exchange):
             connection.next_out = k + 1
 
     def _must_ask(self, channel: Channel, round: int, attempt: int, exponents: Chosen) -> bool:
-        """Whether a receiver is behind that may choose again, and whose exponents for a round these are."""
+        """Whether to let a receiver choose exponents again, in place of numbers in those that it has.
+
+        So it is with one that is behind: another neighbour that was started again may make it ask for the
+        round a second time, and the answer would come after all the rounds that follow. One that chooses
+        again is sent one round at a time. But exponents that it has lowered since, in a round before this
+        one, must not be told as a size: it would take larger ones than agents in one process do.
+        """
         if attempt > 0 or round + 1 not in self.outbox.messages:
             return False
-        chosen_in, newest = channel.exponents[self.outbox.slots[round]]
+        chosen_in, newest = channel.exponents[self.outbox.slots[round]]  # numbers were sent in them first
         return chosen_in >= round or newest == exponents
 
     def _first_answer(self, channel: Channel, round: int) -> tuple[int, Chosen] | None:

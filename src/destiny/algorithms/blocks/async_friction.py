@@ -19,7 +19,7 @@ ONSET = 20  # power of mu: a friction of some per cent matters where 1 - mu is a
 
 @dataclass(frozen=True)
 class Friction:
-    """Moves are averages over `HORIZON` wakes; they are ``(n, p)``, the gain is ``()``."""
+    """Moves are averages over `HORIZON` r wakes; they are ``(n, p)``, the gain is ``()``."""
 
     made: Array
     meant: Array
@@ -28,7 +28,10 @@ class Friction:
     """Share of the moves that are made, of this agent and those around it."""
 
     def made_up(self, mu: Array) -> Array:
-        """The momentum mu with what the network takes from it, where it is near 1."""
+        """The momentum mu with what the network takes from it, where it is near 1.
+
+        It may be above 1, as less than that is made of it.
+        """
         return np.asarray(mu + mu**ONSET * np.maximum(0.0, GAIN / self.gain - 1))
 
 

@@ -67,7 +67,7 @@ class AsyncState:
     ahead: Array
     """1 if H was computed for the next wake (`DestinyAsync.compute`), otherwise 0."""
     D: Array
-    """Z, the tracker: what this agent knows of sum_i H_i."""
+    """The tracker: what this agent knows of sum_i H_i."""
     total: Array
     """Sum of all D so far, each `RELAX` times and with what momentum adds."""
     flow: Array
