@@ -515,7 +515,7 @@ def test_a_run_leaves_what_its_report_needs(tmp_path, monkeypatch):
         "[network]\nkind = 'ring'\n[[algorithm]]\nkind = 'destiny'\nlabel = 'D'\n[stop]\nrounds = 30\n"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(result_folder, "convergence", lambda histories, path: path.write_bytes(b""))
+        patch.setattr(result_folder, "plot_results", lambda results, path: path.write_bytes(b""))
         assert command(patch, "run", tmp_path / "e.toml", "--out", tmp_path / "out") == 0
     text = see(tmp_path / "out").text
     for said in ("ring", "Spectrum", "PCA with 2 components", "Settings of the experiment", "one process"):
