@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import destiny
 from destiny.agents import scaffold
+from destiny.agents.outbox import Outbox
 from destiny.agents.privacy.exchange import PrivateExchange
 from destiny.agents.privacy.masks import RunKey
 from destiny.agents.privacy.sent_log import SentLog
@@ -180,6 +181,24 @@ def test_neighbours_that_crash_together_go_on_with_the_same_bits(tmp_path, monke
         lines = (party.out(i) / "checkpoints" / "sent.log").read_text().splitlines()
         chosen = [line.split()[1:3] for line in lines if line.startswith("plan")]
         assert len(chosen) == len({tuple(pair) for pair in chosen})
+
+
+def test_an_agent_that_lost_its_checkpoints_but_not_what_it_sent_begins_again(tmp_path, monkeypatch):
+    """It knows nothing of rounds that it has not come to, also if its files once did."""
+    party = Party(tmp_path, nets.ring(4), messages=PRIVATE, stop=FIXED, run="checkpoint = 10", deadline=2)
+    crashed(party, monkeypatch, 1, 30)  # after its first checkpoint
+    for path in (party.out(1) / "checkpoints").glob("checkpoint-*.npz"):
+        path.unlink()
+    sent = party.out(1) / "checkpoints"
+    known = [Outbox.load(sent, end) for end in (0, 20)]
+    assert all(outbox.slots.keys() == outbox.messages.keys() for outbox in known)
+    assert [len(outbox.slots) for outbox in known] == [0, 20]
+    monkeypatch.undo()
+    running = [Restarted(party, i) for i in range(party.size)]
+    for one in running:
+        one.join(PATIENCE)
+        assert one.error is None, one.error
+    party.check()
 
 
 def crashed(party, monkeypatch, agent, round):

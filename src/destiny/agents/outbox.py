@@ -111,6 +111,7 @@ class Outbox:
         while outbox.first - 1 in outbox.messages:
             outbox.first -= 1
         outbox.messages = {k: m for k, m in outbox.messages.items() if outbox.first <= k < end}
+        outbox.slots = {k: slot for k, slot in outbox.slots.items() if k in outbox.messages}
         outbox.unsaved = outbox.end = end
         return outbox
 
