@@ -50,6 +50,7 @@ WITHHELD = 0.5  # share of a move and of a flow that is not sent: on average hal
 ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
+REACH_LATE = 1.0  # that times r: moves that are on their way add up
 REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
 ROUNDING = 1e-6  # by which a cosine may exceed 1, and a gain its range
 
@@ -204,8 +205,9 @@ class DestinyAsync(AsyncAlgorithmBase):
         if L > 0:
             # Of a slow agent H is old, and its change that of a long time.
             move -= DAMPING / (L * slower) * (H - s.H_before)
-        if (length := norm(move)) > REACH:
-            move *= REACH / length
+        reach = min(REACH, REACH_LATE / float(delay))
+        if (length := norm(move)) > reach:
+            move *= reach / length
         first, last = REFERENCE
         s = AsyncState(
             X=X,
