@@ -339,3 +339,15 @@ def test_an_infinite_gradient_is_refused():
 def replace_gradient(agent, gradient):
     agent.gradient = gradient
     return agent
+
+
+def test_moves_are_short_and_shorter_where_messages_are_late():
+    agents = AsyncAgents(small_problem("sdl", 6), destiny.networks.ring(6), ahead=True)
+    late, cut = 1.0, 0
+    for i in agents.chaos(np.random.default_rng(0), 1200, loss=0.9, late=0.9):
+        s = agents.woken[i]
+        length, most = np.linalg.norm(s.point - s.X), min(0.5, 1 / float(s.delay))
+        assert length <= most * (1 + 1e-12)
+        late, cut = max(late, float(s.delay)), cut + (length > 0.999 * most and most < 0.5)
+    assert late > 3
+    assert cut > 0, "otherwise this shows nothing"
