@@ -186,15 +186,15 @@ def test_neighbours_that_crash_together_go_on_with_the_same_bits(tmp_path, monke
 def test_an_agent_that_lost_its_checkpoints_but_not_what_it_sent_begins_again(tmp_path, monkeypatch):
     """It knows nothing of rounds that it has not come to, also if its files once did."""
     party = Party(tmp_path, nets.ring(4), messages=PRIVATE, stop=FIXED, run="checkpoint = 10")
-    crash_once(monkeypatch, 1, [30])  # after its first checkpoint
+    crash_once(monkeypatch, 1, [20])  # after its first checkpoint
     running, lost = [Restarted(party, i) for i in (0, 2, 3)], party.thread(1)
     lost.join(PATIENCE)
     files = party.out(1) / "checkpoints"
     for path in files.glob("checkpoint-*.npz"):
         path.unlink()
-    known = [Outbox.load(files, end) for end in (0, 20)]
+    known = [Outbox.load(files, end) for end in (0, 16)]
     assert all(outbox.slots.keys() == outbox.messages.keys() for outbox in known)
-    assert [len(outbox.slots) for outbox in known] == [0, 20]
+    assert [len(outbox.slots) for outbox in known] == [0, 16]
     for one in [*running, Restarted(party, 1)]:
         one.join(PATIENCE)
         assert one.error is None, one.error
