@@ -96,7 +96,7 @@ def pictures():
 def command(request, monkeypatch, capsys, tmp_path):
     """Call the command in this process, from a folder that holds none of the data."""
     if "pictures" not in request.fixturenames:
-        monkeypatch.setattr(result_folder, "convergence", blank)
+        monkeypatch.setattr(result_folder, "plot_results", blank)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)

@@ -125,7 +125,7 @@ def main(monkeypatch, *arguments):
     return 0
 
 
-def blank(histories, path):
+def blank(results, path):
     """Instead of the picture, which takes ten times as long as all the rest."""
     path.write_bytes(b"picture")
 
@@ -199,7 +199,7 @@ def with_step(**step):
 def complete(file, out):
     """A run for a fixture that several tests share."""
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
-        patch.setattr(result_folder, "convergence", blank)
+        patch.setattr(result_folder, "plot_results", blank)
         assert main(patch, "run", file, "--out", out) == 0
 
 
