@@ -212,7 +212,7 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     averages = max(n * p + SCALARS, first)
     if s.messages.private:
         overhead = 1 + max(silent.groups, MOST_GROUPS)
-        numbers = max(silent.largest, message_size(averages, private=True)) + RIDERS + overhead
+        numbers = max(silent.largest, message_size(averages)) + RIDERS + overhead
         return numbers, 8 * numbers
     last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS

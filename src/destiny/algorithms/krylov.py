@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, restart, turned_towards
-from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
+from destiny.algorithms.blocks.totals import TotalsMethod, TotalsState, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.geometry.stiefel import polar, random_point
 from destiny.protocols import Agents, Array
@@ -23,7 +23,7 @@ APART = 1e-8  # a larger difference between agents' blocks is no rounding: their
 
 
 @dataclass(frozen=True)
-class KrylovState(TreeState):
+class KrylovState(TotalsState):
     """State of `DestinyKrylov`; every array has the hosted agents on axis 0, all with the same numbers."""
 
     block: Array
@@ -39,11 +39,10 @@ class KrylovState(TreeState):
 
 
 @dataclass(frozen=True)
-class DestinyKrylov(TreeMethod):
+class DestinyKrylov(TotalsMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
-    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`destiny.engines.totals`), in
-    twice the depth of the tree. All agents obtain the same C Q, extend the same Krylov space by it, and take
+    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.exact_mean`). All agents obtain the same C Q, extend the same Krylov space by it, and take
     the p leading Ritz vectors in it for X: that is the method for pooled data, and nothing depends on how
     the data are divided over the agents. See docs/krylov.md.
 
@@ -52,7 +51,7 @@ class DestinyKrylov(TreeMethod):
 
     Parameters
     ----------
-    diameter : int, optional
+    depth : int, optional
         As in `TotalsMethod`.
     """
 
@@ -69,7 +68,7 @@ class DestinyKrylov(TreeMethod):
     )
 
     def init(self, X: Array, agents: Agents) -> KrylovState:
-        """Find the tree; the first block is random, the same everywhere."""
+        """The first block is random, the same everywhere; no communication."""
         k, n, p = X.shape
         most = min(n, MOST * WIDTH * p)
         empty = np.broadcast_to(0.0, (k, WIDTH * p, n))
@@ -82,7 +81,6 @@ class DestinyKrylov(TreeMethod):
             basis=(empty,) * MOST,
             projection=shared(np.zeros((most, most)), k),
             sizes=np.zeros((k, 1, MOST)),
-            tree=agents.spanning_tree(),
             slope=zero + 1.0,
             scale=zero,
             disagreement=zero,
@@ -97,7 +95,7 @@ class DestinyKrylov(TreeMethod):
         return replace(s, **{name: _shared(value, len(s.X)) for name, value in arrays.items()})
 
     def residual(self, s: KrylovState) -> Array:
-        """That of `TreeMethod`; at least 1 where agents once computed different blocks."""
+        """That of `TotalsMethod`; at least 1 where agents once computed different blocks."""
         return np.maximum(super().residual(s), np.where(s.apart > APART, 1.0, 0.0)[:, 0, 0])
 
     def exhausted(self, s: KrylovState) -> str | None:
@@ -124,7 +122,7 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
         sent[:, p:] = s.X.swapaxes(1, 2)
     _multiply(agents, Q, sent[:, : len(Q)], p)
     own = _probe(s)
-    mean, probe = agents.exact_mean(sent, own, tree=s.tree)
+    mean, probe = agents.exact_mean(sent, own)
     apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
     # The mean has the same bits in every row.
     return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0]

@@ -11,7 +11,7 @@ from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
-from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
+from destiny.algorithms.blocks.totals import TotalsMethod, TotalsState, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.errors import NetworkError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
@@ -38,7 +38,7 @@ SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are on
 
 
 @dataclass(frozen=True)
-class LBFGSState(TreeState):
+class LBFGSState(TotalsState):
     """State of `DestinyLBFGS`; every array has the hosted agents on axis 0, all with the same numbers.
 
     X is the best point so far: every later one has a smaller f.
@@ -71,11 +71,11 @@ class LBFGSState(TreeState):
 
 
 @dataclass(frozen=True)
-class DestinyLBFGS(TreeMethod):
+class DestinyLBFGS(TotalsMethod):
     """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
 
     A step averages the gradients and values of all f_i at one common point along a spanning tree
-    (`destiny.engines.totals`), in twice the depth of the tree. All agents obtain the same means, and from
+    (`Agents.exact_mean`). All agents obtain the same means, and from
     them the same next point: they run one method for pooled data, and never disagree, whatever they hold.
     See docs/lbfgs.md.
 
@@ -86,7 +86,7 @@ class DestinyLBFGS(TreeMethod):
     ----------
     memory : int
         Differences of points and gradients that are kept.
-    diameter : int, optional
+    depth : int, optional
         As in `TotalsMethod`.
     """
 
@@ -108,7 +108,7 @@ class DestinyLBFGS(TreeMethod):
             raise SettingsError(f"memory must be a whole number >= 1; found {self.memory!r}")
 
     def init(self, X: Array, agents: Agents) -> LBFGSState:
-        """Find the tree; measure the curvature of each f_i. Raise `ProblemError` for infinite gradients."""
+        """Measure the curvature of each f_i. Raise `ProblemError` for infinite gradients."""
         k, n, p = X.shape
         zero = np.zeros((k, 1, 1))
         empty = shared(np.zeros((self.memory, n, p)), k)
@@ -126,7 +126,6 @@ class DestinyLBFGS(TreeMethod):
             contradictions=zero,
             meet=zero + 1.0,
             meetings=zero,
-            tree=agents.spanning_tree(),
             slope=zero + 1.0,
             scale=zero,
             disagreement=zero,
@@ -137,12 +136,12 @@ class DestinyLBFGS(TreeMethod):
         own = _numbers(s, agents)
         G = agents.gradient(s.trial)
         if s.meet.any():
-            Z, G, mean = agents.exact_mean(s.trial, G, own, tree=s.tree)
+            Z, G, mean = agents.exact_mean(s.trial, G, own)
             s = _met(s, polar(Z[0]))
             if s.X.shape[2] - norm(Z[0]) ** 2 > SAME * s.X.shape[2]:  # gradients of different points
                 return s
         else:
-            G, mean = agents.exact_mean(G, own, tree=s.tree)
+            G, mean = agents.exact_mean(G, own)
             s = replace(s, disagreement=np.abs(own - mean)[:, :, PROBE : PROBE + 1])
             if mean[0, 0, VOTE] > 0:
                 _require_few_meetings(s)

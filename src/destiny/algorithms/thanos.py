@@ -69,11 +69,8 @@ class SmoothedAgents:
     def private(self) -> bool:
         return self.agents.private
 
-    def spanning_tree(self) -> Array:
-        return self.agents.spanning_tree()
-
-    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
-        return self.agents.exact_mean(*arrays, tree=tree)
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        return self.agents.exact_mean(*arrays)
 
     def once(self, compute: Callable[[], S]) -> S:
         return self.agents.once(compute)

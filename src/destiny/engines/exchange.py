@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from destiny.engines import fixed_point
 from destiny.engines.fixed_point import Integers, Slot
 from destiny.engines.totals import Rows, Words
-from destiny.protocols import Array
+from destiny.protocols import Array, Tree
 
 S = TypeVar("S")
 
@@ -27,6 +27,13 @@ class Exchange(Protocol):
         They come as they were given or side by side in one array, with the agents in the order of their
         index, and are valid until the next round. Of messages of few bits (`destiny.engines.quantisation`)
         the first block holds integers: its bits arrive as they are.
+        """
+
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
+        """Blocks of the hosted agents ``(hosted, k)`` -> the sums over all agents ``(k,)``.
+
+        Along the tree: an agent adds what its children send to its own row, in the order of their index, and
+        sends the sum to its parent and to nobody else; the root's total is passed on from parent to child.
         """
 
 

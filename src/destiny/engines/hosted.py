@@ -28,6 +28,7 @@ from destiny.protocols import (
     Regulariser,
     Sampled,
     TopologyBase,
+    Tree,
 )
 
 S = TypeVar("S")
@@ -180,26 +181,45 @@ class HostedAgents:
         assert self.agreed is not None
         self.agreed.last_mean = digest
 
-    def spanning_tree(self) -> Array:
-        """A tree of few levels over the whole network (`destiny.engines.totals.find_tree`)."""
-        if self.network.agents == 1:
-            return np.array([[-1.0, 0.0]])
-        return totals.find_tree(self, self.network.agents, self.depth)
+    @property
+    def tree(self) -> Tree:
+        """The spanning tree of the network, along which sums travel."""
+        assert self.network.tree is not None, "the network changes"
+        return self.network.tree
 
-    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
-        """Averages over the whole network, by `destiny.engines.totals`; private where sums are."""
+    def all_reduce(self, *arrays: Array) -> tuple[Array, ...]:
+        """Sums over all agents, read-only, the same bits at every agent (`destiny.engines.exchange`).
+
+        Every agent sends one message to its parent in the tree and one to each child: twice the depth of the
+        tree in rounds. The numbers of `flood` ride along and are added up, too.
+        """
+        if self.network.agents == 1:
+            return arrays
+        blocks = [a.reshape(len(a), -1) for a in arrays]
+        if self.flood is not None:
+            blocks.append(self.flood[:, None])
+        totals = self.exchange.all_reduce(self.traffic.turns, self.tree, blocks)
+        if self.flood is not None:
+            self.flood = np.full(len(self.ids), totals[-1][0])
+        self._count_sum(sum(b.shape[1] for b in blocks))
+        return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))
+
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        """Averages over all agents: `all_reduce` by their number; private where sums are."""
         count = self.network.agents
         if count == 1:
             return arrays
+        if not self.private:
+            return tuple(
+                _for_all(total[0] / count, total.shape) for total in self.all_reduce(*arrays)
+            )
         blocks = [a.reshape(len(a), -1) for a in arrays]
-        if self.private:
-            widths = tuple(b.shape[1] for b in blocks)
-            own = fixed_point.side_by_side(blocks, sum(widths))
-            layout = fixed_point.layout(widths)
-            known = self._known_sizes(widths)
-            means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree, known), widths)
-        else:
-            means = totals.tree_mean(self, blocks, count, self.depth, tree)
+        widths = tuple(b.shape[1] for b in blocks)
+        own = fixed_point.side_by_side(blocks, sum(widths))
+        layout = fixed_point.layout(widths)
+        known = self._known_sizes(widths)
+        tree = np.column_stack([self.tree.parents[self.ids], np.full(len(self.ids), self.tree.depth)])
+        means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree, known), widths)
         return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
 
     def _known_sizes(self, widths: tuple[int, ...]) -> fixed_point.Exponents | None:
@@ -225,10 +245,10 @@ class HostedAgents:
         rider = [] if self.flood is None else [self.flood[:, None]]
         received: Sequence[Rows]
         if isinstance(self.exchange, DirectExchange):
-            received = self.exchange.show(self.traffic.rounds, [*blocks, *rider])
+            received = self.exchange.show(self.traffic.turns, [*blocks, *rider])
         else:
             stacks = [np.asarray(block) for block in (*blocks, *rider)]
-            received = self.exchange.swap(self.traffic.rounds, stacks)
+            received = self.exchange.swap(self.traffic.turns, stacks)
         self._keep_largest(received)
         self._count(sum(widths) + len(rider))
         if len(received[0][0]) != widths[0]:  # they came side by side
@@ -251,7 +271,7 @@ class HostedAgents:
     def _swap(self, blocks: Sequence[Array]) -> Sequence[Array]:
         """What all agents heard have sent in this round, the largest rider of them kept."""
         rider = [] if self.flood is None else [self.flood[:, None]]
-        received = self.exchange.swap(self.traffic.rounds, [*blocks, *rider])
+        received = self.exchange.swap(self.traffic.turns, [*blocks, *rider])
         self._keep_largest(received)
         return received
 
@@ -314,7 +334,20 @@ class HostedAgents:
         self._count(sum(widths) + flood, layout.bytes + 8 * flood)
         return copies.add(call, blocks, parts, mixed)
 
+    def _count_sum(self, numbers: int) -> None:
+        """A sum over all agents: one message up and one down for every link of the tree."""
+        self.traffic.turns += 1
+        self.traffic.rounds += 2 * self.tree.depth
+        self.traffic.scalars += self.tree_messages * numbers
+        self.traffic.bytes += 8 * self.tree_messages * numbers
+
+    @property
+    def tree_messages(self) -> int:
+        """Messages of a sum that are counted here: those of all agents."""
+        return self.tree.messages()
+
     def _count(self, numbers: int, bytes: int | None = None) -> None:
+        self.traffic.turns += 1
         self.traffic.rounds += 1
         self.traffic.scalars += self._links * numbers
         self.traffic.bytes += self._links * (8 * numbers if bytes is None else bytes)
@@ -355,6 +388,11 @@ def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.i
     senders = np.union1d(rows.indices, ids)
     columns = np.searchsorted(senders, rows.indices)  # keeps the order of the agents' indices
     return senders, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(senders)))
+
+
+def _for_all(total: Array, shape: tuple[int, ...]) -> Array:
+    """What all hosted agents have, stored once."""
+    return np.broadcast_to(total.reshape(shape[1:]), shape)
 
 
 def _cut(stack: Array, widths: Sequence[int]) -> list[Array]:

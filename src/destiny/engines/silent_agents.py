@@ -44,12 +44,9 @@ class SilentAgents:
     def once(self, compute: Callable[[], S]) -> S:
         return compute()
 
-    def spanning_tree(self) -> Array:
-        size = min(self.count, totals.CANDIDATES)
-        self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
-        return np.tile([-1.0, 0.0], (len(self.ids), 1))
-
-    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:  # noqa: ARG002
-        size = totals.message_size(sum(a.size // len(self.ids) for a in arrays), self.private)
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        size = sum(a.size // len(self.ids) for a in arrays)
+        if self.private:
+            size = totals.message_size(size)
         self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)

@@ -19,14 +19,16 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import concatenate, map_arrays
 from destiny.engines.totals import Rows
 from destiny.engines.traffic import Traffic
+from destiny.engines.tree_sum import tree_sum
 from destiny.engines.workers import WorkerThreads
 from destiny.errors import SettingsError
-from destiny.protocols import Array, Problem, TopologyBase
+from destiny.protocols import Array, Problem, TopologyBase, Tree
 from destiny.storage import checkpoint as checkpoints
 from destiny.validation import is_whole
 
 S = TypeVar("S")
 
+NARROW = 1024  # numbers of a row below which one worker adds it up faster alone
 WORTH_THREADS = (
     20_000  # numbers in one stack (d n p) below which handing work to threads costs more than it saves
 )
@@ -76,6 +78,7 @@ class SharedMemory:
         self.lock = threading.Lock()
         self.buffers: dict[tuple[int, int, int], Array] = {}
         self.shown: tuple[dict[int, Sequence[Rows]], ...] = ({}, {})
+        self.totals: dict[int, list[Array]] = {}
         self.result: Any = None
 
     def exchange(self, worker: int, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
@@ -95,6 +98,26 @@ class SharedMemory:
         self.shown[1 - round % 2].pop(worker, None)  # all have read what they heard in the round before
         parts = [shown[k] for k in sorted(shown)]
         return [[row for part in parts for row in part[k]] for k in range(len(blocks))]
+
+    def all_reduce(self, worker: int, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
+        """Each worker adds up a part of every row, of all agents and in the order of the tree."""
+        every = self.show(worker, turn, blocks)
+        with self.lock:
+            self.totals.pop(turn - 2, None)  # all have read it
+            totals = self.totals.setdefault(turn, [np.empty(block.shape[1]) for block in blocks])
+        for total, rows in zip(totals, every, strict=True):
+            share = self._share(worker, len(total))
+            if share.stop > share.start:
+                total[share] = tree_sum(tree, [row[share] for row in rows])
+        self.threads.meeting.wait(worker)
+        return totals
+
+    def _share(self, worker: int, width: int) -> slice:
+        """The columns that a worker adds up."""
+        count = self.threads.meeting.workers
+        if width < NARROW:
+            return slice(0, width if worker == 0 else 0)
+        return slice(worker * width // count, (worker + 1) * width // count)
 
     def once(self, worker: int, compute: Callable[[], S]) -> S:
         """The first worker computes, the others wait."""
@@ -131,6 +154,9 @@ class Channel:
     def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
         return self.memory.show(self.worker, round, blocks)
 
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
+        return self.memory.all_reduce(self.worker, turn, tree, blocks)
+
     def once(self, compute: Callable[[], S]) -> S:
         return self.memory.once(self.worker, compute)
 
@@ -146,6 +172,9 @@ class NoChannel:
 
     def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:  # noqa: ARG002
         return blocks
+
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+        return [tree_sum(tree, block) for block in blocks]
 
     def once(self, compute: Callable[[], S]) -> S:
         return compute()

@@ -1,15 +1,12 @@
-"""Averages over the whole network along a spanning tree, the same bits at every agent.
+"""Private averages over the whole network along its spanning tree, the same bits at every agent.
 
-They take three times the rounds in which everybody hears of everybody:
+They take the rounds in which everybody hears of everybody, and then twice the depth of the tree:
 
-1. *flood*: everybody's distance from agent 0, which makes the tree;
+1. *flood*: the exponents of the largest numbers of all agents;
 2. *up*: every agent sends what it and the agents below it add up to;
 3. *down*: the total travels back.
 
-Methods that average many times look for a tree of few levels first (`find_tree`) and keep it: up and down
-then take its depth in rounds, which is that of the most central agent.
-
-Where sums are private, nobody learns more than the average. Rounds of `mix` would tell more than they seem
+Nobody learns more than the average. Rounds of `mix` would tell more than they seem
 to: an agent that knows the network can solve the sums it hears for the first numbers of everybody. So agents
 add up integers modulo 2^64, whose exponents flood the network first. Between organisations each agent has the
 masks of its links added, which cancel in the total over all agents and in nothing less. A word travels as two
@@ -43,8 +40,6 @@ from destiny.engines.fixed_point import (
 from destiny.errors import NetworkError
 from destiny.protocols import Array
 
-PHASES = 3  # flood, up and down, each as long as everybody takes to hear of everybody
-CANDIDATES = 256  # agents that may be the root: a message of `find_tree` has a number for each
 FAR = np.finfo(np.float64).max  # distance from agent 0 before it is known: messages must be finite
 HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
@@ -67,60 +62,6 @@ class TreeAgents(Protocol):
 
     def mask_links(self, words: Words, exponents: Integers) -> None:
         """Add the masks of an agent's links to its words, in place, where there are any."""
-
-
-def find_tree(agents: TreeAgents, count: int, depth: int) -> Array:
-    """A spanning tree from the most central agent: ``(hosted, 2)``, the parents, and the depth of the tree.
-
-    Takes 2 ``depth`` rounds: everybody's distances from the candidates, then the largest of all agents. The
-    root has -1 for its parent; of equally central agents it is the first.
-    """
-    candidates = np.arange(min(count, CANDIDATES))
-    distances = np.where(agents.ids[:, None] == candidates, 0.0, FAR)
-    for _ in range(depth):
-        (heard,), neighbours = agents.tell(distances)
-        before = np.array(heard)  # what neighbours knew: the distance of the one nearer to a root is among it
-        nearest = np.stack([before[places].min(axis=0) for places in neighbours.places])
-        distances = np.minimum(distances, nearest + 1)
-    if (distances > depth).any():
-        raise NetworkError(_too_few(count, int((distances <= depth).sum(axis=1).min()), depth))
-    heights = distances
-    for _ in range(depth):
-        (heard,), neighbours = agents.tell(heights)
-        every = np.asarray(heard)
-        heights = np.maximum(heights, np.stack([every[places].max(axis=0) for places in neighbours.places]))
-    if (heights > depth).any():  # a liar could make everybody pass on a total for ever
-        raise NetworkError(
-            f"no agent is more than {depth} rounds from another; found {heights.max():g} in what neighbours "
-            "tell: some agents lie"
-        )
-    root = int(np.argmin(heights[0]))  # all hold the same heights by now
-    parents = [
-        -1 if agent == root else names[np.argmin(before[places, root])]  # the first of the nearest
-        for agent, names, places in zip(agents.ids, neighbours.names, neighbours.places, strict=True)
-    ]
-    return np.column_stack([np.asarray(parents, dtype=np.float64), heights[:, root]])
-
-
-def tree_mean(
-    agents: TreeAgents, own: Sequence[Array], count: int, depth: int, tree: Array | None = None
-) -> list[Array]:
-    """The network averages of some arrays ``(hosted, width)``.
-
-    Parameters
-    ----------
-    count : int
-        Agents of the network.
-    depth : int
-        Rounds after which everybody has heard of everybody.
-    tree : ndarray (hosted, 2), optional
-        That of `find_tree`; without one, agents agree on one first.
-    """
-    if tree is None:
-        _, parents = _flood(agents, np.empty((len(agents.ids), 0), dtype=np.int64), depth)
-    else:
-        parents, depth = _read_tree(tree)
-    return _total(agents, own, parents, count, depth, lambda total: total / count)
 
 
 def private_mean(
@@ -161,9 +102,9 @@ def private_mean(
     return mean
 
 
-def message_size(width: int, private: bool) -> int:
+def message_size(width: int) -> int:
     """Numbers in the largest message, for averages of so many."""
-    return max(1 + 2 * (width + 1), width + 1 + DIGEST) if private else 1 + width + 1
+    return max(1 + 2 * (width + 1), width + 1 + DIGEST)
 
 
 def _digest(mean: Array) -> Array:

@@ -17,6 +17,8 @@ class Traffic:
     ----------
     rounds : int
         Rounds of communication.
+    turns : int
+        Exchanges: a round of `mix` is one, and so is a sum over all agents, whatever its rounds.
     scalars : int
         Numbers sent over all links of the network.
     bytes : int
@@ -31,17 +33,28 @@ class Traffic:
     minibatches: int = 0
     values: int = 0
     bytes: int = 0
+    turns: int = 0
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:
         """Of a checkpoint; one written before evaluations were counted has none of them."""
         counted = {name: facts.get(name, 0) for name in EVALUATIONS}
         return cls(
-            facts["round"], facts["scalars"], bytes=facts.get("bytes", 8 * facts["scalars"]), **counted
+            facts["round"],
+            facts["scalars"],
+            bytes=facts.get("bytes", 8 * facts["scalars"]),
+            turns=facts.get("turn", facts["round"]),
+            **counted,
         )
 
     def facts(self) -> dict[str, int]:
-        return {"round": self.rounds, "scalars": self.scalars, "bytes": self.bytes, **self.evaluations()}
+        return {
+            "round": self.rounds,
+            "turn": self.turns,
+            "scalars": self.scalars,
+            "bytes": self.bytes,
+            **self.evaluations(),
+        }
 
     def evaluations(self) -> dict[str, int]:
         """What each agent has computed, by name."""

@@ -9,12 +9,11 @@ import numpy as np
 
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Engine
-from destiny.engines.totals import PHASES
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
 from destiny.run import message_memory
-from destiny.run.averaging import agree, rounds_to_agree
+from destiny.run.averaging import agree
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.private_sums import exposure
 
@@ -91,8 +90,6 @@ class Averager:
                 if agents.private and units:
                     columns = np.split(values.reshape(len(values), -1), values[0].size, axis=1)
                     return np.concatenate(agents.exact_mean(*columns), axis=1).reshape(values.shape)
-                if agents.private or tree_is_faster(self.network):
-                    return agents.exact_mean(values)[0]
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))
@@ -101,11 +98,3 @@ class Averager:
             return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
         finally:
             team.close()
-
-
-def tree_is_faster(network: TopologyBase) -> bool:
-    """Return whether averages along a spanning tree take fewer rounds than averages by mixing."""
-    if network.changes or network.diameter is None:
-        return False
-    rounds = rounds_to_agree(network)
-    return rounds is None or PHASES * network.diameter < rounds

@@ -61,7 +61,7 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
     A run with the constraint X^T M X = I takes at least the rounds that are predicted for X^T X = I.
     """
     network = session.network
-    if method is not None or network.changes or network.diameter is None or shape[0] > MOST:
+    if method is not None or network.changes or shape[0] > MOST:
         return None
     if session.messages.few_bits:  # which only steps have
         return None

@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 
 from destiny.networks.links import tidy
 from destiny.networks.weights import assemble
-from destiny.protocols import Array, TopologyBase
+from destiny.errors import NetworkError
+from destiny.protocols import Array, TopologyBase, Tree, spanning_tree
 
 
 class Neighbourhood(TopologyBase):
@@ -34,6 +35,7 @@ class Neighbourhood(TopologyBase):
     # In place of the properties of the base: __init__ sets them.
     agents: int = 0
     diameter: int = 0
+    tree: Tree | None = None
     spectrum: tuple[float, float] | None = None
 
     def __init__(
@@ -57,6 +59,28 @@ class Neighbourhood(TopologyBase):
         # The star of this agent's links has the bits of the whole network's row: sums in the same order.
         star = assemble(links, 1 / (larger + 1.0), self.agents)
         self.W = _row_alone(star, self.index)
+
+    def learn_links(self, links: Mapping[int, Sequence[int]]) -> None:
+        """Find the tree for sums from the neighbours of every agent; `NetworkError` if they contradict.
+
+        Who lies about its links, or has an old file, is named: a link has two ends.
+        """
+        for agent, others in links.items():
+            for other in others:
+                if agent not in links[other]:
+                    raise NetworkError(
+                        f"agent {agent} says that agent {other} is its neighbour, but agent {other} does "
+                        "not: one of their files is wrong"
+                    )
+        ends = np.cumsum([0, *(len(links[agent]) for agent in range(self.agents))])
+        others = np.concatenate([np.sort(np.asarray(links[agent])) for agent in range(self.agents)])
+        size = (self.agents, self.agents)
+        self.tree = spanning_tree(csr_array((np.ones(len(others)), others, ends), shape=size))
+
+    @property
+    def depth(self) -> int:
+        """Of the tree; before it is known, the diameter is an upper bound."""
+        return self.diameter if self.tree is None else self.tree.depth
 
     def weigh(self, weights: Array, own_weight: float) -> None:
         """Set the weights of the neighbours, in the order of their index, and the agent's own."""

@@ -103,22 +103,16 @@ class Network(TopologyBase):
         below, above = self._ends
         return below - 1, 1 - above
 
-    @property
+    @cached_property
     def diameter(self) -> int:
         """Largest distance between two agents, in links; takes about 10 s for 10,000 agents."""
-        return int(self.eccentricities.max())
-
-    @cached_property
-    def eccentricities(self) -> NDArray[np.intp]:
-        """Largest distance of every agent from another, in links ``(d,)``."""
         from scipy.sparse.csgraph import shortest_path
 
         require_connected(self.edges, self.agents)
         A = adjacency(self.edges, self.agents)
         rows = max(1, CHUNK // self.agents)
         chunks = (np.arange(k, min(k + rows, self.agents)) for k in range(0, self.agents, rows))
-        largest = [shortest_path(A, unweighted=True, indices=chunk).max(axis=1) for chunk in chunks]
-        return np.concatenate(largest).astype(np.intp)
+        return int(max(shortest_path(A, unweighted=True, indices=chunk).max() for chunk in chunks))
 
     def rounds_to_average(self, accuracy: float = 1e-6) -> int:
         """Rounds after which disagreement has shrunk by the factor ``accuracy``.

@@ -13,6 +13,7 @@ from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase
 from destiny.protocols.arrays import Array, State
 from destiny.protocols.asynchronous import LIFE, AsyncAlgorithm, AsyncAlgorithmBase, LocalAgent, Message
 from destiny.protocols.networks import Topology, TopologyBase
+from destiny.protocols.tree import Tree, spanning_tree
 from destiny.protocols.problems import (
     CountedSamples,
     GeneralisedHosted,
@@ -52,5 +53,7 @@ __all__ = [
     "State",
     "Topology",
     "TopologyBase",
+    "Tree",
     "forward",
+    "spanning_tree",
 ]

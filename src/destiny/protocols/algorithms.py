@@ -69,16 +69,11 @@ class Agents(Protocol):
         what everybody had at first.
         """
 
-    def spanning_tree(self) -> Array:
-        """A tree of few levels, for `exact_mean`: ``(agents, 2)``, the parents, and the depth of the tree.
+    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
+        """Averages over all agents, read-only, the same bits at every agent, by sums along a spanning tree.
 
-        For networks that stay; it takes two diameters of rounds.
-        """
-
-    def exact_mean(self, *arrays: Array, tree: Array | None = None) -> tuple[Array, ...]:
-        """Averages over the network, read-only, the same bits at all agents, in three diameters of rounds.
-
-        For networks that stay. With a ``tree``, in twice its depth, and a diameter more if sums are private.
+        For static networks. One message to the parent in the tree and one to each child, in twice the depth
+        of the tree in rounds; a diameter more if sums are private.
         """
 
     def once(self, compute: Callable[[], _Result]) -> _Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.protocols.arrays import Array
+from destiny.protocols.tree import Tree, spanning_tree
 
 
 class Topology(Protocol):
@@ -50,10 +52,15 @@ class TopologyBase(ABC):
         """Rounds until every agent has heard of every other; None if it depends on the round."""
         return None
 
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The spanning tree along which sums over all agents travel; None if the network changes."""
+        return None if self.changes else spanning_tree(self.at(0))
+
     @property
-    def eccentricities(self) -> NDArray[np.intp] | None:
-        """Largest distance of every agent from another, in links ``(d,)``; None if they are not known."""
-        return None
+    def depth(self) -> int | None:
+        """Levels of that tree, or an upper bound where an agent does not know it yet; None if there is none."""
+        return None if self.tree is None else self.tree.depth
 
     @property
     def lambda_(self) -> float | None:

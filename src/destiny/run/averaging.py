@@ -1,4 +1,4 @@
-"""Averages that all agents know to rounding, by mixing alone; every round and number sent is counted."""
+"""Averages that all agents know to rounding; every round and number sent is counted."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from destiny.algorithms.blocks.gossip import centre_spectrum, chebyshev, rounds_for
 from destiny.engines.hosted import HostedAgents
-from destiny.engines.totals import PHASES
 from destiny.errors import DestinyError
 from destiny.protocols import Array, TopologyBase
 from destiny.run.stopping import flooding_time
@@ -16,41 +14,32 @@ from destiny.run.stopping import flooding_time
 ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
 MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
 CLIPPED = 5  # times that everybody hears of everybody: liars could make others mix for ever
-LEFT = 1e-16  # what `agree` leaves of the agents' differences where the spectrum is known: less than rounding
 
 
 def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
-    """Mix until the largest change seen by any agent is rounding; all agents end after the same round.
+    """Exact averages on a static network (`HostedAgents.all_reduce`).
 
-    False comes with averages that still changed after `MOST` rounds. Private averages are exact
-    (`destiny.engines.totals`). Clipped messages are mixed for some rounds, to averages that are rough.
+    On one that changes agents mix until the largest change seen by any agent is rounding; all end after the
+    same round. False comes with averages that still changed after `MOST` rounds. Clipped messages are mixed
+    for some rounds, to averages that are rough: along a tree, one liar could set them.
     """
-    if agents.private:
-        return agents.exact_mean(*arrays), True
     if agents.clipped:
         return agents.mix(
             *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
         ), True
+    if network.tree is not None:
+        return agents.exact_mean(*arrays), True
     return _settle(agents, network, arrays, _relative_change)
 
 
 def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Array | None = None) -> Array:
     """The network average of ``values (hosted, ...)``, the same at all agents up to rounding.
 
-    Where the spectrum of the network is known, this takes `rounds_to_agree` rounds of Chebyshev's averaging.
-    Otherwise agents mix until nobody sees a change: relative to the largest entry, or with ``sizes``, of the
-    shape of ``values`` and none negative, each entry relative to the average of its own size. ``sizes`` are
-    then sent along. Averages that do not settle are refused. Private averages are exact.
+    On a static network it is exact. On one that changes agents mix until nobody sees a change: relative to
+    the largest entry, or with ``sizes``, of the shape of ``values`` and none negative, each entry relative to
+    the average of its own size. ``sizes`` are then sent along. Averages that do not settle are refused.
     """
-    if network.agents == 1:
-        return values
-    if agents.private:
-        return agents.exact_mean(values)[0]
-    if network.spectrum is not None:
-        shift, lambda_ = centre_spectrum(*network.spectrum)
-        rounds = rounds_for(LEFT, lambda_)
-        return chebyshev(agents, values, rounds=rounds, lambda_=lambda_, shift=shift)[0]
-    if sizes is None:
+    if sizes is None or (network.tree is not None and not agents.clipped):
         (mean,), settled = average(agents, network, values)
     else:
         (mean, _), settled = _settle(agents, network, (values, sizes), _change_by_size)
@@ -64,11 +53,9 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
 
 def rounds_to_agree(network: TopologyBase, private: bool = False) -> int | None:
     """Rounds that `agree` takes, None if they are not known beforehand."""
-    if network.agents == 1:
-        return 0
-    if private:
-        return PHASES * flooding_time(network, 0)
-    return None if network.spectrum is None else rounds_for(LEFT, centre_spectrum(*network.spectrum)[1])
+    if network.depth is None:
+        return None
+    return 2 * network.depth + (flooding_time(network, 0) if private else 0)
 
 
 Change = Callable[[Sequence[Array], Sequence[Array]], Array]

@@ -17,7 +17,6 @@ from destiny.algorithms import (
 )
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
-from destiny.engines.totals import CANDIDATES, PHASES
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
@@ -44,19 +43,21 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run sends over a link, as predicted."""
+    """What a run takes, as predicted."""
 
     rounds: int
     numbers: int
-    """Of a message, in the mean."""
+    """One after the other over a link: long messages of a sum travel up and down in pieces at the same time."""
+    messages: int
+    """Numbers sent in all, over all links."""
 
     @property
     def time(self) -> int:
         """In the time that one number takes."""
-        return self.rounds * (self.numbers + DELAY)
+        return self.rounds * DELAY + self.numbers
 
     def __str__(self) -> str:
-        return f"{self.rounds} rounds of {format_bytes(8 * self.numbers)} a link"
+        return f"{self.rounds} rounds and {format_bytes(8 * self.messages)}"
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class Totals:
             return f"the objective does not tell a constant Hessian, which {kind} averages"
         if self.method is DestinyKrylov and not (constant and problem.kind == "pca"):
             return f"the objective is not that of PCA, which {kind} is for"
-        if network.changes or network.diameter is None:
-            return f"the network changes from round to round, and {kind} needs one that stays"
+        if network.depth is None:
+            return f"the network changes from round to round, and {kind} needs a static one"
         if messages.few_bits:
             return f"{kind} averages by exact totals, which {messages} cannot carry"
         if by_models and n > MOST:
@@ -106,24 +107,19 @@ class Totals:
         return None
 
     def cost(self, shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-        """To 1e-8; totals that are private have two words for each number."""
+        """To 1e-8; totals that are private have two words for each number, and rounds for exponents."""
         settings, words = self.method().on(network), 2 if messages.private else 1
-        about, diameter = settings.about, settings.diameter or 0
+        about = settings.about
         assert about is not None
         if self.method is DestinyLBFGS:  # the first step alone sends two matrices
             about = replace(about, sends=1)
-        size = words * numbers_in(about, shape)
-        if self.method is DestinyNewton:  # the first third of its one step finds a tree
-            return Cost(settings.rounds, round(size * 2 / PHASES))
-        steps = self.steps
+        size, steps = words * numbers_in(about, shape), self.steps
         if self.method is DestinyKrylov:  # p vectors in the first step and 2 p in each later one are all n
             n, p = shape
             steps = min(steps, math.ceil((n + p) / (2 * p)))
-        up_and_down = steps * 2 * tree_depth(network)
-        exponents = steps * diameter if messages.private else 0  # rounds of a few numbers
-        rounds = settings.opening + up_and_down + exponents
-        sent = settings.opening * min(network.agents, CANDIDATES) + up_and_down * size
-        return Cost(rounds, round(sent / max(rounds, 1)))
+        exponents = (network.diameter or 0) if messages.private else 0
+        links = 2 * (network.agents - 1)
+        return Cost(steps * (settings.rounds + exponents), steps * 2 * size, steps * links * size)
 
 
 NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
@@ -189,19 +185,14 @@ def choose(
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 
 
-def tree_depth(network: TopologyBase) -> int:
-    """Levels of the tree that agents will find; where they know their neighbours only, at most so many."""
-    if network.eccentricities is None:
-        return network.diameter or 0
-    return int(network.eccentricities[:CANDIDATES].min())
-
-
 def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:
     """Of momentum to 1e-8, on a network that stays."""
-    average = DestinyNewton().on(network).rounds
+    average = 2 * (network.depth or 0)
     if network.spectrum is not None:
         average = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
-    return Cost(max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape))
+    rounds, size = max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape)
+    links = len(network.all_edges()) if network.tree is not None else network.agents - 1  # at least
+    return Cost(rounds, rounds * size, rounds * size * 2 * links)
 
 
 def numbers_in(about: About, shape: tuple[int, int]) -> int:

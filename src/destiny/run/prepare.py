@@ -55,11 +55,10 @@ def prepare(
     clipped.require_clip(o.messages, method, ours)
     clipped.require_neighbours(o.messages, topology, range(topology.agents))
     private = o.messages.private
-    totals = method.about is not None and method.about.totals
     preparations = {
         "find the mean": planned_rounds(ours, topology, private),
         "make the start feasible": constraint.planned_rounds(ours, topology, private),
-        "find a spanning tree" if totals else "choose beta and steps": method.opening,
+        "choose beta and steps": method.opening,
     }
     opening = sum(preparations.values())
     if is_whole(o.rounds) and o.rounds < opening:

@@ -6,12 +6,9 @@ import numpy as np
 
 from destiny.algorithms.blocks.leading_axes import refined
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
-from destiny.geometry.stiefel import norm
-from destiny.protocols import Agents, Array
+from destiny.protocols import Array
 
 FLOOR = 1e-14  # relative to the Euclidean gradient: a smaller Riemannian gradient of the model is rounding
-DIFFERENCE = 1e-4  # step of the differences: the errors of rounding and of truncation are about equal
-PROBE_SEED = 1917  # any fixed number: probes must be equal on every engine
 
 
 def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
@@ -24,35 +21,6 @@ def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
             new[i] = refined(A, new[i])
         products[i] = minimum.products
     return new, products
-
-
-def left_hessian(agents: Agents, X: Array) -> Array:
-    """Symmetric A_i ``(agents, n, n)`` with Hess f_i(X)[V] about A_i V, by central differences."""
-    k, n, p = X.shape
-    A = np.empty((k, n, n))
-    for start in range(0, n, p):
-        rows = np.arange(start, min(start + p, n))
-        V = np.zeros((k, n, p))
-        V[:, rows, np.arange(len(rows))] = 1.0
-        A[:, :, rows] = hessian_product(agents, X, V)[:, :, : len(rows)]
-    return (A + A.swapaxes(1, 2)) / 2
-
-
-def hessian_product(agents: Agents, X: Array, V: Array) -> Array:
-    """Hess f_i(X)[V] by a central difference of two gradients."""
-    t = DIFFERENCE
-    return (agents.gradient(X + t * V) - agents.gradient(X - t * V)) / (2 * t)
-
-
-def misfit(agents: Agents, X: Array, A: Array) -> Array:
-    """||H V - A_i V|| / ||H V|| of a random V, ``(agents,)``: 0 where the Hessian is of the form V -> A V."""
-    V = np.stack(
-        [np.random.default_rng([PROBE_SEED, int(i)]).standard_normal(X.shape[1:]) for i in agents.ids]
-    )
-    V /= norm(V)[:, None, None]
-    HV = hessian_product(agents, X, V)
-    size = norm(HV)
-    return np.divide(norm(HV - A @ V), size, out=np.zeros_like(size), where=size > 0)
 
 
 def pack(A: Array) -> Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from destiny.engines.hosted import rows_of
 from destiny.engines.placement import spell
 from destiny.engines.ranks.guard import Watch
-from destiny.protocols import Array
+from destiny.protocols import Array, Tree
 
 TAG = 7  # messages between two ranks never overtake each other, so one tag is enough
 PLANS = 8  # rounds of different weights whose plans are kept; more than most periods
@@ -21,6 +21,8 @@ POLLS, NAP = 20, 20e-6  # where ranks share cores: looks at the requests, then s
 LARGEST = 2**30  # numbers in one message: counts of MPI-3 end at 2^31
 
 Ids = NDArray[np.intp]
+Sums: TypeAlias = Callable[[Tree, Sequence[Array]], Sequence[Array]]
+"""How sums travel between ranks (`destiny.engines.ranks.tree_sums.TreeSums`)."""
 
 
 class Plan:
@@ -55,7 +57,7 @@ class Requests:
         requests = [*self.receives, *self.sends]
         watch.begin(self.missing)
         if crowded:
-            _wait_politely(MPI, requests)
+            wait_politely(MPI, requests)
         else:
             MPI.Request.Waitall(requests)
         watch.end()
@@ -76,7 +78,7 @@ class Requests:
             request.Free()
 
 
-def _wait_politely(MPI: Any, requests: Sequence[Any]) -> None:
+def wait_politely(MPI: Any, requests: Sequence[Any]) -> None:
     """MPI waits by spinning: with more ranks than cores it takes the core from those it waits for."""
     while not any(MPI.Request.Testall(requests) for _ in range(POLLS)):
         time.sleep(NAP)
@@ -116,8 +118,11 @@ class Channel(Requests):
 class Neighbours:
     """Exchange between ranks (`destiny.engines.exchange.Exchange`)."""
 
-    def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch, crowded: bool = False) -> None:
+    def __init__(
+        self, MPI: Any, comm: Any, owner: Ids, watch: Watch, sums: Sums, crowded: bool = False
+    ) -> None:
         self.MPI, self.comm, self.owner, self.watch, self.crowded = MPI, comm, owner, watch, crowded
+        self.sums = sums
         self.plans: dict[int, Plan] = {}
         self.buffers: dict[int, Array] = {}
 
@@ -139,6 +144,9 @@ class Neighbours:
             buffer = self.buffer(len(self.plan.senders), sum(widths))
             channels[widths] = Channel(self.plan, widths, self.comm, buffer)
         return [channels[widths].swap(blocks, self.MPI, self.watch, self.crowded)]
+
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+        return self.sums(tree, blocks)
 
     def buffer(self, rows: int, width: int) -> Array:
         """Memory used again from round to round: fresh memory costs more than a copy into it."""

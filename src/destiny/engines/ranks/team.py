@@ -24,6 +24,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.ranks.exchange import Neighbours
 from destiny.engines.ranks.guard import Watch, guard
 from destiny.engines.ranks.shared_memory import SharedRows, has_room
+from destiny.engines.ranks.tree_sums import TreeSums
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase
@@ -124,7 +125,8 @@ class MpiTeam(SingleWorkerTeam):
         shared = ranks.one_host and ranks.size > 1 and not network.changes
         shared = shared and ranks.broadcast(has_room(len(owner), *problem.shape))
         exchange = SharedRows if shared else Neighbours
-        self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
+        sums = TreeSums(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
+        self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, sums, ranks.crowded)
         super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange))
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.broadcast = ranks.broadcast
