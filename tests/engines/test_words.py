@@ -77,7 +77,9 @@ def test_small_numbers_are_rounded_to_the_nearest_unit(values):
     st.lists(st.builds(lambda v, s: v >> s, st.integers(-(2**375), 2**375), st.integers(0, 380)), min_size=1)
 )
 @example([0, 1, -1, 2**375, -(2**375), 2**64 - 1, 2**64, 2**128 - 1, 2**320 - 1, -(2**320)])
-@example([2**53 + 1, 2**53 + 3, 2**54 - 1, 2**64 - 2**10, 2**64 - 2**10 - 1])  # halves, and nearly
+@example(
+    [2**53 + 1, 2**53 + 3, 2**54 - 1, 2**64 - 2**10, 2**64 - 2**10 - 1, 2**63 + 2**10, 2**63 + 2**10 + 1]
+)  # halves, and nearly
 @example(
     [s * ((2**53 + odd) * 2**200 + 2**199 + rest) for s in (1, -1) for odd in (0, 1) for rest in (-1, 0, 1)]
 )
