@@ -1,31 +1,37 @@
-"""The rounds of an agent (`destiny.engines.exchange.Exchange`): one message to and from each neighbour."""
+"""The messages of an agent by turns (`destiny.engines.exchange.Exchange`): rounds of mixing, and sums.
+
+In a round every neighbour gets the same message. In a sum the parent in the tree gets one message, each child
+another one, and all other neighbours an empty one, so that all count the same turns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from destiny.agents.outbox import Outbox
+from destiny.agents.outbox import EMPTY, Outbox, Sent, To
+from destiny.agents.statements import Statements
+from destiny.agents.tree_stream import TreeStream
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent, RunEnded
-from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal, is_finite
-from destiny.agents.transport.neighbour import Message, Neighbour
-from destiny.engines.exchange import SumExchange
+from destiny.agents.transport.messages import Header, Kind, Refusal, is_finite
+from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
 from destiny.engines.hosted import rows_of
+from destiny.engines.tree_sum import Row
 from destiny.errors import DestinyError, SettingsError
-from destiny.protocols import Array, TopologyBase
+from destiny.protocols import Array, TopologyBase, Tree
 
 MAX_LOOKAHEAD = 100_000  # rounds to search for one in which a link is up again
 CACHED_ROUNDS = 16  # rounds whose links are cached: more than neighbours are apart
 
 
 class Exchange:
-    """Sends this agent's message of a round to its neighbours and waits for theirs.
+    """Sends this agent's messages of a turn to its neighbours and waits for theirs.
 
-    It is also the `RoundStore` of the connections: it knows which round each neighbour needs next, and keeps
+    It is also the `RoundStore` of the connections: it knows which turn each neighbour needs next, and keeps
     what was sent for neighbours that ask again.
 
     Parameters
@@ -37,6 +43,8 @@ class Exchange:
         This agent.
     outbox : Outbox
         The messages it sent before it was restarted.
+    statements : Statements, optional
+        What every agent tells all others once; None where no sums are made.
     few_bits : bool
         Whether messages hold integers before the numbers (`destiny.engines.quantisation`).
     """
@@ -47,24 +55,29 @@ class Exchange:
         network: TopologyBase,
         index: int,
         outbox: Outbox,
+        statements: Statements | None = None,
         few_bits: bool = False,
     ) -> None:
         self.connections, self.network, self.outbox = connections, network, outbox
-        self.few_bits = few_bits
+        self.statements, self.few_bits = statements, few_bits
         self.words = 0  # of integers in the messages of this round
         self.ids = np.array([index], dtype=np.intp)
-        self.round = outbox.end
+        self.turn = outbox.end
         self.changes = network.changes
         self.neighbours_by_round: dict[int, frozenset[int]] = {}
         self.buffer: Array = np.empty((0, 0))
-
-    @property
-    def masked(self) -> SumExchange | None:
-        """This exchange, if it is one by masked sums."""
-        return None
+        self.awaited: list[Neighbour] = []  # whose messages of this turn are needed
+        self.size: int | None = None  # bytes of the messages of this turn, but for empty ones; None before it
 
     def begin(self) -> None:
-        """All neighbours were met once; sums need their keys, too."""
+        """All neighbours were met once: find out who takes part and who is linked to whom."""
+        if self.statements is None:
+            return
+        try:
+            self.connections.wait(self.statements.all_known)
+        except Absent:
+            raise self.statements.absence_error(self.connections.wait_limit) from None
+        self.statements.save()
 
     # For the engine
 
@@ -80,17 +93,12 @@ class Exchange:
 
         Raises `Absent` or `SettingsError` at the deadline, `RunEnded` if the numbers are not finite.
         """
-        numbers = self.outbox.add(round, self.connections.mark, list(blocks))
+        numbers = self.outbox.add(round, blocks)
         self.words = blocks[0].shape[1] if self.few_bits else 0
         if not is_finite(numbers[self.words :]):
             self.abandon_run(f"diverged: its numbers were not finite any more in round {round}")
-        self.round = round
-        for n in self.senders:
-            self.connections.send_pending(n)
-        try:
-            self.connections.wait(self.all_arrived)
-        except Absent:
-            raise self.absence_error() from None
+        self._begin_turn(round, self.senders, 8 * numbers.size)
+        self._wait(self.all_arrived)
         if self.buffer.shape != (len(self.positions), numbers.size):
             self.buffer = np.empty((len(self.positions), numbers.size))
         self.buffer[self.positions[int(self.ids[0])]] = numbers
@@ -101,37 +109,97 @@ class Exchange:
         self.connections.rounds += 1
         return [self.buffer]
 
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:
+        """The sums of the rows of all agents, along the tree; bytes are passed on as soon as they are added.
+
+        Raises as `swap` does.
+        """
+        rows = [np.ascontiguousarray(block[0]) for block in blocks]
+        if not all(row.dtype != np.float64 or is_finite(row) for row in rows):
+            self.abandon_run(f"diverged: its numbers were not finite any more in turn {turn}")
+        (me,), by_index = self.ids.tolist(), {n.index: n for n in self.connections.neighbours}
+        parent = by_index.get(int(tree.parents[me]))
+        children = [by_index[child] for child in tree.children[me]]
+        stream = TreeStream(rows, parent, children)
+        self.outbox.begin(turn, stream.messages)
+        self._begin_turn(turn, [*children, *([] if parent is None else [parent])], stream.size)
+
+        def advance() -> bool:
+            if not self._sizes_fit():
+                return False
+            try:
+                changed = stream.advance(turn)
+            except Refusal as error:
+                assert stream.blamed is not None
+                self._refuse(stream.blamed, str(error))
+                return False
+            if changed:
+                for n in self.awaited:
+                    self.connections.send_pending(n)
+            return stream.done
+
+        self._wait(advance)
+        if not stream.is_finite:
+            self.abandon_run(f"diverged: a sum was not finite any more in turn {turn}")
+        for n in self.awaited:
+            n.release(n.pop_message())
+        self.connections.rounds += 2 * tree.depth
+        return stream.totals
+
+    def _begin_turn(self, turn: int, awaited: Sequence[Neighbour], size: int) -> None:
+        self.turn, self.awaited, self.size = turn, list(awaited), size
+        for n in self.connections.neighbours:
+            while n.inbox and n.inbox[0].round < turn:  # empty messages of sums
+                n.pop_message()
+            self.connections.send_pending(n)
+
+    def _wait(self, ready: Any) -> None:
+        try:
+            self.connections.wait(ready)
+        except Absent:
+            raise self.absence_error() from None
+
     def all_arrived(self) -> bool:
         """Whether all messages of this round are here; refuses a sender whose message cannot be right."""
-        for n in self.senders:
-            if not n.inbox:
-                return False
-            if (why := self.flaw(n.inbox[0])) is not None:
-                n.discard_inbox(self.round)
-                if n.connection is not None:
-                    n.connection.refuse(why)
+        if not self._sizes_fit() or not all(n.inbox for n in self.awaited):
+            return False
+        for n in self.awaited:
+            message = n.inbox[0]
+            numbers = np.frombuffer(message.memory, count=message.length // 8)
+            if not is_finite(numbers[self.words :]):
+                self._refuse(n, f"sent numbers that are not finite in round {self.turn}")
                 return False
         return True
 
-    def flaw(self, message: Message) -> str | None:
-        """What is wrong with a message that came before this agent knew what the round's should look like."""
-        size = self.message_size(self.round)
-        if message.length != size:
-            return f"sent {message.length} bytes for round {self.round}, expected {size}"
-        if self.few_bits and not is_finite(np.frombuffer(message.memory, count=size // 8)[self.words :]):
-            return f"sent numbers that are not finite in round {self.round}"
-        return None
+    def _sizes_fit(self) -> bool:
+        """Whether the messages of this turn have the right sizes, as far as they came before it began."""
+        fit = True
+        for n in self.connections.neighbours:
+            if n.inbox and n.inbox[0].round == self.turn and n.inbox[0].length != (due := self._due(n)):
+                self._refuse(n, f"sent {n.inbox[0].length} bytes for turn {self.turn}, expected {due}")
+                fit = False
+        return fit
 
-    def abandon_run(self, why: str) -> None:
+    def _due(self, peer: Neighbour) -> int:
+        """Bytes of a neighbour's message of this turn."""
+        assert self.size is not None
+        return self.size if peer in self.awaited else 0
+
+    def _refuse(self, peer: Neighbour, why: str) -> None:
+        peer.discard_inbox(self.turn)
+        if peer.connection is not None:
+            peer.connection.refuse(why)
+
+    def abandon_run(self, why: str) -> NoReturn:
         """Tell the neighbours why this agent cannot continue, and raise `RunEnded`."""
         self.connections.send_bye(why)
         raise RunEnded(f"{why}; try a smaller step or a larger beta, in a new run")
 
     def absence_error(self) -> DestinyError:
-        """The error for a round that was not complete at the deadline: who is missing, and why."""
-        late = [n for n in self.senders if not n.inbox]
+        """The error for a turn that was not complete at the deadline: who is missing, and why."""
+        late = [n for n in self.awaited if not n.inbox]
         text = " and ".join(
-            f"{n.name} has not sent round {self.round} for {self.connections.wait_limit:g} s: it "
+            f"{n.name} has not sent round {self.turn} for {self.connections.wait_limit:g} s: it "
             + (n.trouble if n.connection is None else "is connected and may itself be waiting for somebody")
             for n in late
         )
@@ -141,7 +209,7 @@ class Exchange:
 
     # For the connections (`destiny.agents.transport.connections.RoundStore`)
 
-    after_bye = frozenset({Kind.REFUSED})
+    after_bye = frozenset({Kind.REFUSED, Kind.STATEMENT})
 
     def check_header(self, peer: Neighbour, header: Header) -> None:
         """Raise Refusal unless a message is due from a neighbour, and has the right size."""
@@ -149,54 +217,77 @@ class Exchange:
             raise Refusal(f"sent {header.kind.name}, which does not belong to runs of this method")
         if header.round != (due := self.next_active_round(peer, peer.next_in)):
             raise Refusal(f"sent round {header.round} where round {due} was due")
-        exact, largest = self.message_size(due), self.connections.limits.largest
-        if not (0 < header.length <= largest and header.length % 8 == 0 and exact in (None, header.length)):
+        if header.round > self.turn + BUFFERS:
+            raise Refusal("sent more rounds than it may be ahead")
+        current = self.size is not None and header.round == self.turn
+        exact = self._due(peer) if current else None
+        largest = self.connections.limits.largest
+        if not (0 <= header.length <= largest and header.length % 8 == 0 and exact in (None, header.length)):
             expected = f"at most {largest}" if exact is None else str(exact)
             raise Refusal(f"announced {header.length} bytes for round {due}, expected {expected}")
 
-    def on_data(self, peer: Neighbour, message: Message, content: memoryview) -> None:
-        """A round's numbers have come; raises Refusal if they are not finite."""
-        if not self.few_bits and not is_finite(np.frombuffer(content)):
-            raise Refusal(f"sent numbers that are not finite in round {message.round}")
+    def on_data(self, peer: Neighbour, message: Message) -> None:
+        """A turn's message has come; it is looked at when this agent has come to the turn."""
         peer.inbox.append(message)
         peer.next_in = message.round + 1
 
-    def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:  # noqa: ARG002
-        """Nothing is due of this kind."""
-        raise Refusal(f"sent {header.kind.name}, which belongs to private sums: this run has none")
+    def on_statement(self, peer: Neighbour, content: memoryview) -> None:
+        """What an agent tells all others has come, from that agent or passed on."""
+        if self.statements is None:
+            raise Refusal("sent STATEMENT, which does not belong to runs of this method")
+        for n, message in self.statements.receive(peer, content):
+            if n.connection is not None:
+                n.connection.write(message)
+        self.connections.wake()
 
     def on_state(self, peer: Neighbour, content: memoryview) -> None:  # noqa: ARG002
         """Nothing is due of this kind."""
         raise Refusal("sent STATE, which belongs to asynchronous runs")
 
     def announce(self, peer: Neighbour) -> tuple[int, int]:
-        """The first round missing from a neighbour, and the mark of this agent."""
+        """The first turn missing from a neighbour, and the mark of this agent."""
         return peer.next_in, self.connections.mark
 
     def on_connected(self, peer: Neighbour) -> None:
-        """Nothing to say before the first round."""
+        """Tell what all agents have told so far."""
+        if self.statements is not None and peer.connection is not None:
+            for message in self.statements.for_newcomer(peer):
+                peer.connection.write(message)
 
     def on_disconnected(self, peer: Neighbour) -> None:
         """What has come stays."""
 
-    def message_size(self, round: int) -> int | None:
-        """Bytes of a message of a round, the same for all agents; None before our own message of it."""
-        mine = self.outbox.messages.get(round)
-        return None if mine is None else len(mine) - HEADER.size
-
     def send_pending(self, peer: Neighbour) -> None:
-        """Write the rounds that a neighbour lacks, until its send buffer is full."""
+        """Write the turns that a neighbour lacks, as far as they are ready, until its send buffer is full."""
         connection = peer.connection
         while connection is not None and connection.can_send:
-            round = self.next_active_round(peer, connection.next_out)
-            if round not in self.outbox.messages:
+            turn = self.next_active_round(peer, connection.next_out)
+            if turn not in self.outbox.messages:
                 return
-            connection.write(self.message_for(peer, round))
-            connection.next_out = round + 1
+            message = self.message_for(peer, turn)
+            start, whole = connection.written, len(message.content)
+            if start == 0:
+                if whole and not message.ready:
+                    return
+                header = Header(Kind.DATA, turn, min(self.connections.mark, turn), whole)
+                connection.write_part(header.pack(), message.content[: message.ready])
+            else:
+                connection.write_part(message.content[start : message.ready])
+            connection.written = message.ready
+            if connection.written < whole:
+                return
+            connection.next_out, connection.written = turn + 1, 0
 
-    def message_for(self, peer: Neighbour, round: int) -> memoryview:  # noqa: ARG002
-        """The bytes of this agent's message of a round, the same for all neighbours."""
-        return self.outbox.messages[round]
+    def message_for(self, peer: Neighbour, turn: int) -> Sent:
+        """This agent's message of a turn to a neighbour."""
+        messages = self.outbox.messages[turn]
+        if To.ALL in messages:
+            return messages[To.ALL]
+        tree, (me,) = self.network.tree, self.ids.tolist()
+        assert tree is not None
+        if tree.parents[me] == peer.index:
+            return messages[To.PARENT]
+        return messages[To.CHILDREN] if tree.parents[peer.index] == me else EMPTY
 
     def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
         """Raise `Refusal` if a HELLO asks for a round that is gone, or its rounds are impossible."""
@@ -223,11 +314,11 @@ class Exchange:
         return max(peer.first_need, self.next_active_round(peer, self.outbox.end))
 
     def on_mark(self) -> None:
-        """Drop the messages that no neighbour needs again, but not those of the current round.
+        """Drop the messages that no neighbour needs again, but not those of the current turn.
 
         The marks can be ahead of this agent, if it had to resume from the checkpoint before its newest.
         """
-        self.outbox.prune(min(self.round, *(n.mark for n in self.connections.neighbours)))
+        self.outbox.prune(min(self.turn, *(n.mark for n in self.connections.neighbours)))
 
     def next_active_round(self, peer: Neighbour, round: int) -> int:
         """The first round from ``round`` on in which the link to a neighbour is up."""

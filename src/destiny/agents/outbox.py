@@ -3,72 +3,90 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from destiny.agents.transport.messages import HEADER, Header, Kind
-from destiny.engines.fixed_point import Slot
 from destiny.errors import CheckpointError
 from destiny.protocols import Array
 from destiny.storage import npz
 
 
+class To(StrEnum):
+    """To whom a message goes: in a sum there is one for the parent in the tree and one for the children."""
+
+    ALL = "all"
+    PARENT = "parent"
+    CHILDREN = "children"
+
+
+@dataclass
+class Sent:
+    """The bytes of a message, of which those before ``ready`` may be sent: the others are still computed."""
+
+    content: memoryview
+    ready: int
+
+    @classmethod
+    def whole(cls, row: NDArray[Any]) -> Sent:
+        """A message that is complete."""
+        content = np.ascontiguousarray(row).reshape(-1).view(np.uint8).data
+        return cls(content, len(content))
+
+
+EMPTY = Sent(memoryview(b""), 0)
+
+
 class Outbox:
-    """The messages sent, by round: a neighbour that was killed needs those since its checkpoint again.
+    """The messages sent, by turn: a neighbour that was killed needs those since its checkpoint again.
 
     Each checkpoint writes the messages since the previous one, so that each is written to disk once.
 
     Attributes
     ----------
-    messages : dict from int to memoryview
-        Header and numbers of each round, as sent.
+    messages : dict from int to dict from To to Sent
+        By turn: one message for all neighbours, or those of a sum.
     first : int
-        The earliest round still kept.
+        The earliest turn still kept.
     end : int
-        One after the last round.
+        One after the last turn.
     unsaved : int
-        The earliest round that is not on disk.
-    slots : dict from int to Slot
-        Where sums are private: by round, what shares its exponents.
+        The earliest turn that is not on disk.
     """
 
     def __init__(self) -> None:
-        self.messages: dict[int, memoryview] = {}
+        self.messages: dict[int, dict[To, Sent]] = {}
         self.first = self.end = self.unsaved = 0
-        self.slots: dict[int, Slot] = {}
 
-    def add(self, round: int, mark: int, blocks: list[Array]) -> Array:
-        """Make the message of a round; returns its numbers, all blocks one after the other."""
-        size = sum(block.size for block in blocks)
-        whole = np.empty(HEADER.size // 8 + size)
-        message = whole.data.cast("B")
-        message[: HEADER.size] = Header(Kind.DATA, round, mark, 8 * size).pack()
-        numbers = whole[HEADER.size // 8 :]
-        np.concatenate([block.ravel() for block in blocks], out=numbers)
-        self.messages[round] = message
-        self.end = round + 1
+    def add(self, turn: int, blocks: Sequence[Array]) -> Array:
+        """Keep the message of a turn that goes to all; returns its numbers, all blocks one after the other."""
+        numbers = np.concatenate([block.ravel() for block in blocks])
+        self.begin(turn, {To.ALL: Sent.whole(numbers)})
         return numbers
 
-    def prune(self, round: int) -> None:
-        """Drop the messages before a round."""
-        for old in range(self.first, round):
+    def begin(self, turn: int, messages: dict[To, Sent]) -> None:
+        """Keep the messages of a turn."""
+        self.messages[turn] = messages
+        self.end = turn + 1
+
+    def prune(self, turn: int) -> None:
+        """Drop the messages before a turn."""
+        for old in range(self.first, turn):
             self.messages.pop(old, None)
-            self.slots.pop(old, None)
-        self.first = max(self.first, round)
+        self.first = max(self.first, turn)
 
     def unsaved_file(self, folder: Path, end: int) -> dict[Path, tuple[dict[str, Array], dict[str, int]]]:
-        """Path and content, for `npz.write`, of a file with the unsaved messages before round ``end``."""
+        """Path and content, for `npz.write`, of a file with the unsaved messages before turn ``end``."""
         arrays = {
-            f"round/{k}": np.frombuffer(self.messages[k], offset=HEADER.size)
-            for k in range(self.unsaved, end)
-            if k in self.messages
-        }
-        arrays |= {
-            f"slot/{k}": np.array([self.slots[k][0], *self.slots[k][1]], dtype=np.float64)
-            for k in range(self.unsaved, end)
-            if k in self.slots
+            f"{to}/{turn}": np.frombuffer(sent.content)
+            for turn in range(self.unsaved, end)
+            for to, sent in self.messages.get(turn, {}).items()
         }
         return {_path(folder, self.unsaved): (arrays, {"first": self.unsaved, "end": end})} if arrays else {}
 
@@ -80,7 +98,7 @@ class Outbox:
 
     @staticmethod
     def is_saved_to(folder: Path, end: int) -> bool:
-        """Whether the file that was written with the checkpoint of round ``end`` can be read."""
+        """Whether the file that was written with the checkpoint of turn ``end`` can be read."""
         for path in reversed(_paths(folder)):
             with contextlib.suppress(CheckpointError):
                 if npz.read(path, ("first", "end"), ())[1]["end"] == end:
@@ -89,7 +107,7 @@ class Outbox:
 
     @classmethod
     def load(cls, folder: Path, end: int, notes: list[str] | None = None) -> Outbox:
-        """The messages on disk before round ``end``, as far back as there is no gap.
+        """The messages on disk before turn ``end``, as far back as there is no gap.
 
         A sentence about each damaged file is added to ``notes``.
         """
@@ -101,17 +119,12 @@ class Outbox:
                 (notes if notes is not None else []).append(str(error))
                 continue
             for name, numbers in arrays.items():
-                kind, _, round = name.partition("/")
-                if kind == "slot":
-                    call, *widths = numbers.astype(int).tolist()
-                    outbox.slots[int(round)] = call, tuple(widths)
-                else:
-                    outbox.add(int(round), 0, [numbers])
+                to, _, turn = name.partition("/")
+                outbox.messages.setdefault(int(turn), {})[To(to)] = Sent.whole(numbers)
         outbox.first = end  # messages before a gap are of no use
         while outbox.first - 1 in outbox.messages:
             outbox.first -= 1
         outbox.messages = {k: m for k, m in outbox.messages.items() if outbox.first <= k < end}
-        outbox.slots = {k: slot for k, slot in outbox.slots.items() if k in outbox.messages}
         outbox.unsaved = outbox.end = end
         return outbox
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, restart, turned_towards
-from destiny.algorithms.blocks.totals import TotalsMethod, TotalsState, shared
+from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.geometry.stiefel import polar, random_point
 from destiny.protocols import Agents, Array
@@ -36,13 +36,15 @@ class KrylovState(TotalsState):
     """Number of vectors in each block of V, ``(agents, 1, blocks)``."""
     apart: Array
     """The largest difference of Q from the mean in any step, by a random product."""
+    bounds: Array
+    """Of private messages: what C q adds up to at most for unit vectors q, ``(agents, 1, n)``; else zeros."""
 
 
 @dataclass(frozen=True)
 class DestinyKrylov(TotalsMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
-    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.exact_mean`). All agents obtain the same C Q, extend the same Krylov space by it, and take
+    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents obtain the same C Q, extend the same Krylov space by it, and take
     the p leading Ritz vectors in it for X: that is the method for pooled data, and nothing depends on how
     the data are divided over the agents. See docs/krylov.md.
 
@@ -85,11 +87,14 @@ class DestinyKrylov(TotalsMethod):
             scale=zero,
             disagreement=zero,
             apart=zero,
+            bounds=shared(np.zeros((1, n)), k),
         )
 
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
         Q = _rows_in_use(s.block[0])
+        if agents.private and not s.sizes.any():
+            s = replace(s, bounds=_bounds(agents))
         s, mean = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean))
         return replace(s, **{name: _shared(value, len(s.X)) for name, value in arrays.items()})
@@ -122,10 +127,21 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
         sent[:, p:] = s.X.swapaxes(1, 2)
     _multiply(agents, Q, sent[:, : len(Q)], p)
     own = _probe(s)
-    mean, probe = agents.exact_mean(sent, own)
+    bounds = None
+    if agents.private:
+        rows = np.full_like(sent[0], X_BOUND * agents.count)
+        rows[: len(Q)] = s.bounds[0]
+        bounds = [rows, None]
+    mean, probe = averages(agents, sent, own, bounds=bounds)
     apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
     # The mean has the same bits in every row.
     return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0]
+
+
+def _bounds(agents: Agents) -> Array:
+    """sqrt(T_j tr T) for the sum T of the agents' scales: |(C q)_j| is less, by Cauchy and Schwarz."""
+    (scales,) = agents.all_reduce(agents.scales())
+    return shared(np.sqrt(scales[0] * scales[0].sum())[None], len(scales))
 
 
 def _next_space(s: KrylovState, Q: Array, mean: Array) -> dict[str, Array | tuple[Array, ...]]:

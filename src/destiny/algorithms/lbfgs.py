@@ -11,11 +11,11 @@ from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
-from destiny.algorithms.blocks.totals import TotalsMethod, TotalsState, shared
+from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import NetworkError, SettingsError
+from destiny.errors import NetworkError, PrivacyError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
-from destiny.protocols import Agents, Array
+from destiny.protocols import Agents, Array, Bounds
 from destiny.validation import is_whole
 
 DECREASE = 1e-4  # c of f(X+) <= f(X) + c <grad, step>, Armijo's rule
@@ -31,7 +31,8 @@ ROUNDING = 1e-12  # relative slope: a smaller one may be rounding
 STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f decrease
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
-PROBE, VOTE = 3, 4  # places in the numbers that are averaged
+PROBE, VOTE, GROWN = 3, 4, 5  # places in the numbers that are averaged; the last one in private messages
+GROWTH = 2.0**10  # by which the gradients of a step may exceed all before them, in private messages
 APART = 1e-10  # a larger difference between agents' points is no rounding
 MEETINGS = 20  # times that points may be averaged again: honest agents of different machines need a few
 SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are one
@@ -68,6 +69,11 @@ class LBFGSState(TotalsState):
     """1 if the next step averages the points: at the start, and when they were found to differ."""
     meetings: Array
     """How many times they were averaged."""
+    sizes: Array
+    """Of private messages: sums over the agents of the largest entry of each row of their first gradients,
+    ``(agents, n, 1)``; zeros until they are known."""
+    growth: Array
+    """Of the same: by how much gradients have grown since, at most, added up over the agents."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class DestinyLBFGS(TotalsMethod):
     """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
 
     A step averages the gradients and values of all f_i at one common point along a spanning tree
-    (`Agents.exact_mean`). All agents obtain the same means, and from
+    (`Agents.all_reduce`). All agents obtain the same means, and from
     them the same next point: they run one method for pooled data, and never disagree, whatever they hold.
     See docs/lbfgs.md.
 
@@ -126,6 +132,8 @@ class DestinyLBFGS(TotalsMethod):
             contradictions=zero,
             meet=zero + 1.0,
             meetings=zero,
+            sizes=shared(np.zeros((n, 1)), k),
+            growth=zero,
             slope=zero + 1.0,
             scale=zero,
             disagreement=zero,
@@ -135,13 +143,17 @@ class DestinyLBFGS(TotalsMethod):
         """Average gradient and value at the trial point; accept it or not; choose the next one."""
         own = _numbers(s, agents)
         G = agents.gradient(s.trial)
+        if agents.private:
+            s, own = _with_sizes(s, G, own, agents)
+        bounds = _bounds(s, agents)
         if s.meet.any():
-            Z, G, mean = agents.exact_mean(s.trial, G, own)
-            s = _met(s, polar(Z[0]))
+            Z, G, mean = averages(agents, s.trial, G, own, bounds=bounds and [X_BOUND * agents.count, *bounds])
+            s = _met(_grown(s, mean, agents), polar(Z[0]))
             if s.X.shape[2] - norm(Z[0]) ** 2 > SAME * s.X.shape[2]:  # gradients of different points
                 return s
         else:
-            G, mean = agents.exact_mean(G, own)
+            G, mean = averages(agents, G, own, bounds=bounds)
+            s = _grown(s, mean, agents)
             s = replace(s, disagreement=np.abs(own - mean)[:, :, PROBE : PROBE + 1])
             if mean[0, 0, VOTE] > 0:
                 _require_few_meetings(s)
@@ -208,6 +220,41 @@ def _numbers(s: LBFGSState, agents: Agents) -> Array:
     probe = scalar(np.array([left @ X @ right for X in s.trial]))
     vote = (s.disagreement > APART).astype(np.float64)
     return np.concatenate([value, np.abs(value), s.curvature, probe, vote], axis=2)
+
+
+def _with_sizes(s: LBFGSState, G: Array, own: Array, agents: Agents) -> tuple[LBFGSState, Array]:
+    """Sizes of the rows of gradients, found once; and the growth of the agents' gradients beside `_numbers`.
+
+    An agent whose gradient has grown too much for the words of a step ends the run before it sends it.
+    """
+    largest = np.abs(G).max(axis=2, keepdims=True)
+    if not s.sizes.any():
+        (found,) = agents.all_reduce(largest)
+        s = replace(s, sizes=shared(np.where(found[0] > 0, found[0], found[0].max()), len(G)))
+        s = replace(s, growth=np.ones_like(s.growth))
+    ratios = np.divide(largest, s.sizes, out=np.zeros_like(largest), where=s.sizes > 0)
+    growth = ratios.max(axis=1, keepdims=True)
+    if not (growth <= GROWTH * s.growth).all():
+        raise PrivacyError(
+            f"a gradient must be finite, and at most {GROWTH:.0f} times as large as those before it; that of "
+            "this agent is not: private messages cannot carry it, and the run ends here"
+        )
+    return s, np.concatenate([own, growth], axis=2)
+
+
+def _bounds(s: LBFGSState, agents: Agents) -> Bounds | None:
+    """What gradients add up to at most, as no agent's has grown by more than `GROWTH`."""
+    if not agents.private:
+        return None
+    rows = agents.count * GROWTH * float(s.growth.flat[0]) * s.sizes[0]
+    return [np.broadcast_to(rows, s.gradient.shape[1:]), None]
+
+
+def _grown(s: LBFGSState, mean: Array, agents: Agents) -> LBFGSState:
+    """The state with the growth that was averaged along, where it was."""
+    if not agents.private:
+        return s
+    return replace(s, growth=np.maximum(s.growth, agents.count * mean[0, 0, GROWN]))
 
 
 def _met(s: LBFGSState, X: Array) -> LBFGSState:

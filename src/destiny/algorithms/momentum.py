@@ -259,17 +259,14 @@ class DestinyMomentum(AlgorithmBase):
         """Average the arrays in the opening rounds; return them and lambda of M, ``(agents, 1, 1)``."""
         if self.opening == 0:
             return *arrays, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
-        means = agents.exact_mean(*arrays) if agents.private else ()
-        rest = () if agents.private else arrays
         if self.spectrum is None:
-            mixed, estimate = average_and_estimate_lambda(agents, *rest, rounds=self.gossip)
+            mixed, estimate = average_and_estimate_lambda(agents, *arrays, rounds=self.gossip)
             if self.several and self.several.since <= self.opening:
-                return *means, *mixed, np.full_like(estimate, self.several.contraction)
+                return *mixed, np.full_like(estimate, self.several.contraction)
             shift = self.filter.shift
-            return *means, *mixed, (estimate - shift) / (1 - shift)
-        if rest:
-            shift, lambda_ = centre_spectrum(*self.spectrum)
-            means = chebyshev(agents, *rest, rounds=self.gossip, lambda_=lambda_, shift=shift)
+            return *mixed, (estimate - shift) / (1 - shift)
+        shift, lambda_ = centre_spectrum(*self.spectrum)
+        means = chebyshev(agents, *arrays, rounds=self.gossip, lambda_=lambda_, shift=shift)
         return *means, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
 
     def step(self, s: MomentumState, agents: Agents) -> MomentumState:

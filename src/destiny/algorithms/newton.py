@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.quadratic_model import pack, solve_each, unpack
-from destiny.algorithms.blocks.totals import TotalsMethod, TotalsState, shared
+from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.errors import MismatchError, SettingsError
+from destiny.geometry.scales import column_scales, symmetric_scales
 from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
-from destiny.protocols import Agents, Array
+from destiny.protocols import Agents, Array, Bounds
 
 LARGEST = 2000  # largest n: a message then has 16 MB
 FALL = 0.1  # a step is slow unless the slope falls below this fraction of ``mark``
@@ -41,7 +42,7 @@ class DestinyNewton(TotalsMethod):
     """Agents average their quadratic objectives, and each minimises the mean by itself.
 
     Each f_i is ``<r_i, X> + <X, A_i X> / 2`` but for a constant. The first step averages the r_i and the A_i
-    along a spanning tree (`Agents.exact_mean`); every agent then minimises the mean on the manifold, and all
+    along a spanning tree (`Agents.all_reduce`); every agent then minimises the mean on the manifold, and all
     obtain the same X. Later steps, if any, average X alone. Objectives that are not quadratic are refused:
     `DestinyLBFGS` is for them. See docs/newton.md.
 
@@ -95,9 +96,9 @@ class DestinyNewton(TotalsMethod):
     def step(self, s: NewtonState, agents: Agents) -> NewtonState:
         """Average, in the first step the models too, and minimise the mean model."""
         if s.scale.all():
-            (Z,), R, model = agents.exact_mean(s.X), s.R, s.model
+            (Z,), R, model = averages(agents, s.X), s.R, s.model
         else:
-            Z, R, model = agents.exact_mean(s.X, s.R, s.model)
+            Z, R, model = averages(agents, s.X, s.R, s.model, bounds=_bounds(s, agents))
         # The means have the same bits at all agents: what follows from them is computed once in a process.
         start, X, slope, size, products = agents.once(lambda: _minimise(model[:1], R[:1], Z[:1]))
         k = len(s.X)
@@ -134,6 +135,16 @@ class DestinyNewton(TotalsMethod):
             G = unpack(s.model[:1], s.X.shape[1]) @ s.X[:1] + s.R[:1]
             slope = norm(tangent(s.X[:1], G)) / s.scale[:, 0, 0]
         return np.maximum(slope, np.maximum(s.disagreement[:, 0, 0], violation(s.X)))
+
+
+def _bounds(s: NewtonState, agents: Agents) -> Bounds | None:
+    """What X, R and the model add up to at most, by a sum of their scales; None where it is of no use."""
+    if not agents.private:
+        return None
+    u, v = column_scales(s.R, symmetric_scales(unpack(s.model, s.X.shape[1])))
+    (rows, *_), (columns, *_) = agents.all_reduce(u, v)
+    model = pack(np.sqrt(np.outer(rows, rows))[None])[0]
+    return [X_BOUND * agents.count, np.sqrt(np.outer(rows, columns)), model]
 
 
 def _minimise(model: Array, R: Array, Z: Array) -> tuple[Array, ...]:

@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.destiny import Destiny
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import deviation
-from destiny.protocols import About, Agents, Array, Regulariser
+from destiny.protocols import About, Agents, Array, Bounds, Regulariser
 from destiny.validation import is_number
 
 S = TypeVar("S")
@@ -56,6 +56,9 @@ class SmoothedAgents:
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
 
+    def scales(self) -> Array:
+        return self.agents.scales()
+
     def mass(self, X: Array) -> Array:
         return self.agents.mass(X)
 
@@ -69,8 +72,12 @@ class SmoothedAgents:
     def private(self) -> bool:
         return self.agents.private
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
-        return self.agents.exact_mean(*arrays)
+    @property
+    def count(self) -> int:
+        return self.agents.count
+
+    def all_reduce(self, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
+        return self.agents.all_reduce(*arrays, bounds=bounds)
 
     def once(self, compute: Callable[[], S]) -> S:
         return self.agents.once(compute)

@@ -22,7 +22,7 @@ from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regula
 from destiny.run.centring import share_of, totals_of, uncentred
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import Messages
-from destiny.run.private_sums import HIDING, exposure, smallest_degree
+from destiny.run.private_sums import exposure
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
@@ -245,7 +245,7 @@ def network_findings(network: TopologyBase, lambda_: float) -> Iterator[Finding]
 
 
 def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Finding]:
-    """Yield how many agents hide each other where sums are private, and what few bits cannot do."""
+    """Yield what private messages, few bits and clipping can do on this network, and what not."""
     if messages.few_bits and (why := unsteady(messages, network)) is not None:
         yield Finding("messages", "problem", why)
     if messages.clip:
@@ -256,11 +256,8 @@ def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Find
     if (why := exposure(network)) is not None:
         yield Finding("messages", "problem", why)
         return
-    fewest = smallest_degree(network)
-    text = f"private sums: every agent learns the sum over its neighbours, of {fewest} agents at least"
-    if fewest < HIDING:
-        text += f"; with {HIDING} or more, no two can work out what a third one sends"
-    yield Finding("messages", "ok" if fewest >= HIDING else "look", text)
+    text = f"private messages: every agent learns sums over all {network.agents} agents, and nothing else"
+    yield Finding("messages", "ok", text)
 
 
 def method_findings(

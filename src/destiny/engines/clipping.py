@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from destiny.engines.fixed_point import Neighbours
+from destiny.engines.neighbours import Neighbours
 from destiny.protocols import Array
 
 

@@ -7,9 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from scipy.sparse import csr_array
 
-from destiny.engines import fixed_point
-from destiny.engines.fixed_point import Integers, Slot
-from destiny.engines.totals import Rows, Words
+from destiny.engines.tree_sum import Row
 from destiny.protocols import Array, Tree
 
 S = TypeVar("S")
@@ -29,8 +27,8 @@ class Exchange(Protocol):
         the first block holds integers: its bits arrive as they are.
         """
 
-    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
-        """Blocks of the hosted agents ``(hosted, k)`` -> the sums over all agents ``(k,)``.
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:
+        """Blocks of the hosted agents, a row each -> the sums over all agents, one row (`Row`).
 
         Along the tree: an agent adds what its children send to its own row, in the order of their index, and
         sends the sum to its parent and to nobody else; the root's total is passed on from parent to child.
@@ -41,24 +39,5 @@ class Exchange(Protocol):
 class DirectExchange(Exchange, Protocol):
     """An exchange between workers that can read each other's memory."""
 
-    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        """`swap` without copies: blocks have a row for each hosted agent and stay until the next round."""
-
     def once(self, compute: Callable[[], S]) -> S:
         """What one of the workers computes, for all of them."""
-
-
-class SumExchange(Exchange, Protocol):
-    """An exchange between agents of which none may know another's numbers."""
-
-    def sum(
-        self, round: int, slot: Slot, known: fixed_point.Exponents, numbers: Array, rider: float | None
-    ) -> tuple[Array, float]:
-        """What the neighbours' numbers add up to ``(width,)``, and the largest rider of all.
-
-        ``numbers (width,)`` and ``rider`` are the agent's own; ``known`` has its exponents, which are
-        replaced by those that it chooses in this round.
-        """
-
-    def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
-        """Add masks to words, in place, that cancel in the total over all agents and in nothing less."""

@@ -10,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines import quantisation
 from destiny.engines.clipping import clipped_round
-from destiny.engines.exchange import DirectExchange, Exchange, SumExchange
-from destiny.engines.fixed_point import OUTSIDE, Agreed, Integers, Neighbours, Slot
-from destiny.engines.quantisation import Copies
-from destiny.engines.totals import Rows, Words
+from destiny.engines.exchange import DirectExchange, Exchange
+from destiny.engines.neighbours import Neighbours
+from destiny.engines.private_sums import Hiding, PrivateSums
+from destiny.engines.quantisation import OUTSIDE, Copies
 from destiny.engines.traffic import Traffic
-from destiny.errors import NetworkError
+from destiny.errors import NetworkError, PrivacyError
 from destiny.protocols import (
     Array,
+    Bounds,
     CountedSamples,
     GeneralisedHosted,
     Hosted,
@@ -44,12 +45,12 @@ class HostedAgents:
     flood : ndarray (hosted,) or None
         Numbers that ride along in every message; each agent keeps the largest it has heard of. This is
         how agents agree to stop without a round of their own.
-    agreed : Agreed or None
-        Where sums are private (`destiny.Messages`): the exponents of the hosted agents.
+    private_sums : PrivateSums or None
+        Where messages are private (`destiny.Messages`): how numbers travel in sums, the only messages then.
+    hiding : Hiding or None
+        Of an agent of an organisation: how it hides its numbers where messages are private.
     copies : Copies or None
         Where messages have few bits: what the hosted agents have sent, added up, and what it mixes to.
-    masked : SumExchange or None
-        The exchange, where neighbours may not know this agent's numbers.
     liars : int
         Neighbours of an agent that may lie: mixing is clipped (`destiny.engines.clipping`) unless it is 0.
     """
@@ -61,27 +62,22 @@ class HostedAgents:
         self.exchange = exchange
         self.traffic = Traffic()
         self.flood: Array | None = None
-        self.agreed: Agreed | None = None
+        self.private_sums: PrivateSums | None = None
+        self.hiding: Hiding | None = None
         self.copies: Copies | None = None
-        self.masked: SumExchange | None = None
         self.liars = 0
         self.call = OUTSIDE
-        self._depth: int | None = None
         self._weights: csr_array[Any, Any] | None = None
         self._neighbours: Neighbours | None = None
 
-    def sum_privately(self, depth: int) -> None:
-        """Mix by exact sums from now on; ``depth`` rounds later everybody has heard of everybody."""
-        self.agreed, self._depth = Agreed(len(self.ids)), depth
-
     def begin_step(self) -> None:
-        """Number the calls of `mix` from here on: each call of a step has exponents or copies of its own."""
+        """Number the calls of `mix` from here on: each call of a step has copies of its own."""
         self.call = 0
         if self.copies is not None:
             self.copies.forget(OUTSIDE)
 
     def end_steps(self) -> None:
-        """From here on messages of the same widths share their exponents or copies."""
+        """From here on messages of the same widths share their copies."""
         self.call = OUTSIDE
         if self.copies is not None:  # what is averaged in the end are the iterates, sent in the first call
             self.copies.pass_on(0, OUTSIDE)
@@ -128,6 +124,11 @@ class HostedAgents:
         """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
         return self._hosted.hessian() if isinstance(self._hosted, QuadraticHosted) else None
 
+    def scales(self) -> Array:
+        """u ``(hosted, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the constant Hessians A_i."""
+        assert isinstance(self._hosted, QuadraticHosted)
+        return self._hosted.scales()
+
     def mass(self, X: Array) -> Array:
         """d M_i X_i of the hosted agents, ``(hosted, n, q)``; X itself where the constraint is X^T X = I."""
         return self._hosted.mass(X) if isinstance(self._hosted, GeneralisedHosted) else X
@@ -143,13 +144,16 @@ class HostedAgents:
         blocks = [a.reshape(len(a), -1) for a in arrays]
         if again and self.call > 0:
             self.call -= 1
-        slot = self.call, tuple(b.shape[1] for b in blocks)
+        if self.private:
+            raise PrivacyError(
+                "private messages are sums over all agents; this method averages over neighbours, from which "
+                "their data can be reconstructed: use destiny-newton, destiny-krylov or destiny-lbfgs"
+            )
+        call = self.call
         self.call += self.call != OUTSIDE
         for _ in range(rounds):
-            if self.agreed is not None:
-                blocks = self._private_round(blocks, slot)
-            elif self.copies is not None:
-                blocks = self._quantised_round(blocks, slot, self.copies)
+            if self.copies is not None:
+                blocks = self._quantised_round(blocks, call, self.copies)
             elif self.liars > 0:
                 blocks = self._clipped_round(blocks)
             else:
@@ -162,8 +166,8 @@ class HostedAgents:
 
     @property
     def private(self) -> bool:
-        """Whether agents learn sums over their neighbours and averages only."""
-        return self.agreed is not None
+        """Whether agents learn sums over all agents and nothing else."""
+        return self.private_sums is not None
 
     @property
     def clipped(self) -> bool:
@@ -171,15 +175,9 @@ class HostedAgents:
         return self.liars > 0
 
     @property
-    def last_mean(self) -> Array:
-        """Digest of the last private average ``(hosted, DIGEST)``."""
-        assert self.agreed is not None
-        return self.agreed.last_mean
-
-    @last_mean.setter
-    def last_mean(self, digest: Array) -> None:
-        assert self.agreed is not None
-        self.agreed.last_mean = digest
+    def count(self) -> int:
+        """Agents of the network."""
+        return self.network.agents
 
     @property
     def tree(self) -> Tree:
@@ -187,73 +185,42 @@ class HostedAgents:
         assert self.network.tree is not None, "the network changes"
         return self.network.tree
 
-    def all_reduce(self, *arrays: Array) -> tuple[Array, ...]:
+    def all_reduce(self, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
         """Sums over all agents, read-only, the same bits at every agent (`destiny.engines.exchange`).
 
         Every agent sends one message to its parent in the tree and one to each child: twice the depth of the
         tree in rounds. The numbers of `flood` ride along and are added up, too.
+
+        Parameters
+        ----------
+        bounds : sequence of arrays, numbers or None
+            For each array, what the magnitudes of all agents add up to at most: private messages are shorter
+            with it. All agents must know it: it follows from earlier sums.
         """
         if self.network.agents == 1:
             return arrays
         blocks = [a.reshape(len(a), -1) for a in arrays]
+        limits: list[Array | float | None] = [None] * len(blocks) if bounds is None else list(bounds)
         if self.flood is not None:
             blocks.append(self.flood[:, None])
-        totals = self.exchange.all_reduce(self.traffic.turns, self.tree, blocks)
+            limits.append(float(self.network.agents))
+        totals = self._summed(blocks, limits)
         if self.flood is not None:
             self.flood = np.full(len(self.ids), totals[-1][0])
-        self._count_sum(sum(b.shape[1] for b in blocks))
         return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
-        """Averages over all agents: `all_reduce` by their number; private where sums are."""
-        count = self.network.agents
-        if count == 1:
-            return arrays
-        if not self.private:
-            return tuple(
-                _for_all(total[0] / count, total.shape) for total in self.all_reduce(*arrays)
-            )
-        blocks = [a.reshape(len(a), -1) for a in arrays]
-        widths = tuple(b.shape[1] for b in blocks)
-        own = fixed_point.side_by_side(blocks, sum(widths))
-        layout = fixed_point.layout(widths)
-        known = self._known_sizes(widths)
-        tree = np.column_stack([self.tree.parents[self.ids], np.full(len(self.ids), self.tree.depth)])
-        means = _cut(totals.private_mean(self, own, layout, count, self.depth, tree, known), widths)
-        return tuple(mean.reshape(a.shape) for a, mean in zip(arrays, means, strict=True))
-
-    def _known_sizes(self, widths: tuple[int, ...]) -> fixed_point.Exponents | None:
-        """The exponents of a total that is made in every step; None of one that is made once."""
-        assert self.agreed is not None
-        return None if self.call == OUTSIDE else self.agreed.at((fixed_point.TOTAL - self.call, widths))
-
-    @property
-    def depth(self) -> int:
-        """Rounds in which everybody hears of everybody."""
-        if self._depth is None:
-            self._depth = self.network.diameter
-        assert self._depth is not None, "the network changes"
-        return self._depth
-
-    def tell(self, *blocks: Rows) -> tuple[list[Rows], Neighbours]:
-        """One round in which neighbours learn ``blocks``, a row for each hosted agent: those of all heard.
-
-        What was told must not change and what was heard may be read until the next round.
-        """
-        self._adopt(self.network.at(self.traffic.rounds))
-        widths = [len(block[0]) for block in blocks]
-        rider = [] if self.flood is None else [self.flood[:, None]]
-        received: Sequence[Rows]
-        if isinstance(self.exchange, DirectExchange):
-            received = self.exchange.show(self.traffic.turns, [*blocks, *rider])
+    def _summed(self, blocks: Sequence[Array], bounds: Bounds) -> Sequence[Array]:
+        """Totals ``(k,)`` of blocks ``(hosted, k)``, counted."""
+        turn, private = self.traffic.turns, self.private_sums
+        if private is None:
+            totals = self.exchange.all_reduce(turn, self.tree, blocks)
+            numbers = sum(b.shape[1] for b in blocks)
         else:
-            stacks = [np.asarray(block) for block in (*blocks, *rider)]
-            received = self.exchange.swap(self.traffic.turns, stacks)
-        self._keep_largest(received)
-        self._count(sum(widths) + len(rider))
-        if len(received[0][0]) != widths[0]:  # they came side by side
-            received = np.split(np.asarray(received[0]), np.cumsum(widths), axis=1)
-        return list(received[: len(blocks)]), self.neighbours
+            words = private.encode(turn, blocks, bounds)
+            totals = private.decode(self.exchange.all_reduce(turn, self.tree, words), blocks, bounds)
+            numbers = private.numbers(blocks, bounds)
+        self._count_sum(numbers)
+        return totals
 
     @property
     def neighbours(self) -> Neighbours:
@@ -263,11 +230,6 @@ class HostedAgents:
             self._neighbours = Neighbours.of(self._weights, self._rows, self.ids)
         return self._neighbours
 
-    def mask_links(self, words: Words, exponents: Integers) -> None:
-        """Add the masks of an agent's links to its words, where neighbours may not know its numbers."""
-        if self.masked is not None:
-            self.masked.mask_links(words, self.traffic.rounds, exponents)
-
     def _swap(self, blocks: Sequence[Array]) -> Sequence[Array]:
         """What all agents heard have sent in this round, the largest rider of them kept."""
         rider = [] if self.flood is None else [self.flood[:, None]]
@@ -275,7 +237,7 @@ class HostedAgents:
         self._keep_largest(received)
         return received
 
-    def _keep_largest(self, received: Sequence[Rows]) -> None:
+    def _keep_largest(self, received: Sequence[Array]) -> None:
         """Of the riders, the last numbers received; there are some if there is a flood."""
         if self.flood is not None:
             every = np.asarray(received[-1])[:, -1]
@@ -300,30 +262,10 @@ class HostedAgents:
             received = np.split(received[0], np.cumsum(widths)[:-1], axis=1)
         return clipped_round(blocks, received[: len(blocks)], self.neighbours, self.liars)
 
-    def _private_round(self, blocks: Sequence[Array], slot: Slot) -> list[Array]:
-        """The same by exact sums: own number by its weight, plus what the neighbours' numbers add up to."""
-        assert self.agreed is not None
-        self._adopt(self.network.at(self.traffic.rounds))
-        round, known, columns = self.traffic.rounds, self.agreed.at(slot), fixed_point.layout(slot[1])
-        own = fixed_point.side_by_side(blocks, columns.width)
-        if self.masked is None:
-            everybody = fixed_point.side_by_side(self._swap(blocks), columns.width)
-            sums = fixed_point.sum_in_clear(known, columns, everybody, self.neighbours)
-        else:
-            sums, flood = self.masked.sum(
-                round, slot, known, own[0], None if self.flood is None else float(self.flood[0])
-            )
-            self.flood = None if self.flood is None else np.array([flood])
-        known.uses += 1
-        self._count(columns.width + (self.flood is not None))
-        mixed = self.neighbours.own[:, None] * own
-        mixed += sums
-        return _cut(mixed, slot[1])
-
-    def _quantised_round(self, blocks: Sequence[Array], slot: Slot, copies: Copies) -> list[Array]:
+    def _quantised_round(self, blocks: Sequence[Array], call: int, copies: Copies) -> list[Array]:
         """The same by rounded differences from what was sent before."""
         self._adopt(self.network.at(self.traffic.rounds))
-        call, widths = slot
+        widths = tuple(b.shape[1] for b in blocks)
         layout = quantisation.layout(widths, copies.bits)
         parts = copies.differences(call, blocks)
         received = self._swap(layout.pack(parts))
@@ -355,8 +297,8 @@ class HostedAgents:
     def _adopt(self, W: csr_array[Any, Any]) -> None:
         """Keep this round's rows; a fixed network hands out the same object every time."""
         if W is not self._weights:
-            if self.agreed is not None or self.copies is not None:
-                self._require_same(W)
+            if self.copies is not None:
+                self._require_same(W, self.copies)
             self._weights = W
             self._rows = self.exchange.adopt(W)
             self._neighbours = None
@@ -366,19 +308,14 @@ class HostedAgents:
         """Links in use with these weights, each in both directions: what one number in a message counts."""
         return int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
 
-    def _require_same(self, W: csr_array[Any, Any]) -> None:
+    def _require_same(self, W: csr_array[Any, Any], copies: Copies) -> None:
         before = self._weights
         if before is None or (before.shape == W.shape and abs(before - W).max() == 0):
             return
-        if self.copies is None:
-            why, left_out = "private sums", "private"
-            reason = "the difference of two sums tells what was sent"
-        else:
-            why, left_out = f"messages of {self.copies.bits} bits", "bits"
-            reason = "they tell differences from earlier ones, which a new neighbour has not heard"
         raise NetworkError(
-            f"{why} need a network that stays, as {reason}; this one changed in round "
-            f"{self.traffic.rounds}: leave {left_out} out, or fix the network"
+            f"messages of {copies.bits} bits need a static network, as they tell differences from earlier "
+            "ones, which a new neighbour has not heard; this one changed in round "
+            f"{self.traffic.rounds}: leave bits out, or fix the network"
         )
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from destiny.protocols import Array
 
 TYPES: dict[int, type[np.signedinteger[Any]]] = {8: np.int8, 16: np.int16}
+OUTSIDE = -1  # number of the call of `mix` where no step is under way
 FULL = 64  # bits of a float64 number: nothing is rounded
 NARROW = 8  # numbers up to which an array is sent as it is: steps and curvatures, which may not lose a sign
 LEAST = 1e-300  # unit: below it nothing has changed, and 1 / unit stays finite

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from destiny.engines import fixed_point, quantisation, totals
+from destiny.engines import quantisation
 from destiny.engines.hosted import HostedAgents
-from destiny.protocols import Array
+from destiny.protocols import Array, Bounds
 
 S = TypeVar("S")
 
@@ -23,30 +23,30 @@ class SilentAgents:
         Numbers in the largest message that an agent would have sent.
     bytes : int
         Bytes of the largest message, with numbers of so many bits.
-    groups : int
-        The most exponents that a message would have, were sums private.
     """
 
     def __init__(self, agents: HostedAgents, bits: int = quantisation.FULL) -> None:
         self.ids, self.gradient, self.value = agents.ids, agents.gradient, agents.value
         self.regulariser, self.hessian, self.mass = agents.regulariser, agents.hessian, agents.mass
+        self.scales = agents.scales
         self.sampled, self.clipped = agents.sampled, agents.clipped
-        self.private, self.bits, self.count = agents.private, bits, agents.network.agents
-        self.largest = self.groups = self.bytes = 0
+        self.private, self.private_sums = agents.private, agents.private_sums
+        self.bits, self.count = bits, agents.network.agents
+        self.largest = self.bytes = 0
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:  # noqa: ARG002
         widths = tuple(a.size // len(self.ids) for a in arrays)
         self.largest = max(self.largest, sum(widths))
         self.bytes = max(self.bytes, quantisation.message_bytes(widths, self.bits))
-        self.groups = max(self.groups, fixed_point.layout(widths).groups)
         return tuple(a.copy() for a in arrays)
 
     def once(self, compute: Callable[[], S]) -> S:
         return compute()
 
-    def exact_mean(self, *arrays: Array) -> tuple[Array, ...]:
-        size = sum(a.size // len(self.ids) for a in arrays)
-        if self.private:
-            size = totals.message_size(size)
+    def all_reduce(self, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
+        blocks = [a.reshape(len(a), -1) for a in arrays]
+        size = sum(b.shape[1] for b in blocks)
+        if self.private_sums is not None:
+            size = self.private_sums.numbers(blocks, [None] * len(blocks) if bounds is None else bounds)
         self.largest, self.bytes = max(self.largest, size), max(self.bytes, 8 * size)
         return tuple(a.copy() for a in arrays)

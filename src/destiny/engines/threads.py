@@ -17,9 +17,8 @@ from threadpoolctl import ThreadpoolController
 from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import concatenate, map_arrays
-from destiny.engines.totals import Rows
 from destiny.engines.traffic import Traffic
-from destiny.engines.tree_sum import tree_sum
+from destiny.engines.tree_sum import Row, tree_sum
 from destiny.engines.workers import WorkerThreads
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase, Tree
@@ -77,8 +76,8 @@ class SharedMemory:
         self.threads = threads
         self.lock = threading.Lock()
         self.buffers: dict[tuple[int, int, int], Array] = {}
-        self.shown: tuple[dict[int, Sequence[Rows]], ...] = ({}, {})
-        self.totals: dict[int, list[Array]] = {}
+        self.shown: dict[int, Sequence[Row]] = {}
+        self.totals: dict[int, list[Row]] = {}
         self.result: Any = None
 
     def exchange(self, worker: int, rows: slice, round: int, blocks: Sequence[Array]) -> list[Array]:
@@ -90,26 +89,20 @@ class SharedMemory:
         self.threads.meeting.wait(worker)
         return buffers
 
-    def show(self, worker: int, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        """One round without copies: the others read the worker's blocks where they are."""
-        shown = self.shown[round % 2]
-        shown[worker] = blocks
-        self.threads.meeting.wait(worker)
-        self.shown[1 - round % 2].pop(worker, None)  # all have read what they heard in the round before
-        parts = [shown[k] for k in sorted(shown)]
-        return [[row for part in parts for row in part[k]] for k in range(len(blocks))]
-
-    def all_reduce(self, worker: int, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
+    def all_reduce(self, worker: int, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:
         """Each worker adds up a part of every row, of all agents and in the order of the tree."""
-        every = self.show(worker, turn, blocks)
+        self.shown[worker] = blocks
         with self.lock:
-            self.totals.pop(turn - 2, None)  # all have read it
-            totals = self.totals.setdefault(turn, [np.empty(block.shape[1]) for block in blocks])
-        for total, rows in zip(totals, every, strict=True):
+            self.totals.pop(turn - 1, None)  # all have it
+            totals = self.totals.setdefault(turn, [np.empty_like(block[0]) for block in blocks])
+        self.threads.meeting.wait(worker)
+        for k, total in enumerate(totals):
             share = self._share(worker, len(total))
             if share.stop > share.start:
-                total[share] = tree_sum(tree, [row[share] for row in rows])
+                rows = [row[share] for other in sorted(self.shown) for row in self.shown[other][k]]
+                total[share] = tree_sum(tree, rows)
         self.threads.meeting.wait(worker)
+        del self.shown[worker]
         return totals
 
     def _share(self, worker: int, width: int) -> slice:
@@ -121,9 +114,7 @@ class SharedMemory:
 
     def once(self, worker: int, compute: Callable[[], S]) -> S:
         """The first worker computes, the others wait."""
-        self.threads.meeting.wait(worker)  # all have read what was shown, and the result before this one
-        for shown in self.shown:
-            shown.pop(worker, None)
+        self.threads.meeting.wait(worker)  # all have read the result before this one
         if worker == 0:
             self.result = compute()
         self.threads.meeting.wait(worker)
@@ -151,10 +142,7 @@ class Channel:
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
         return self.memory.exchange(self.worker, self.rows, round, blocks)
 
-    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:
-        return self.memory.show(self.worker, round, blocks)
-
-    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:
         return self.memory.all_reduce(self.worker, turn, tree, blocks)
 
     def once(self, compute: Callable[[], S]) -> S:
@@ -170,10 +158,7 @@ class NoChannel:
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
         return blocks
 
-    def show(self, round: int, blocks: Sequence[Rows]) -> Sequence[Rows]:  # noqa: ARG002
-        return blocks
-
-    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:  # noqa: ARG002
         return [tree_sum(tree, block) for block in blocks]
 
     def once(self, compute: Callable[[], S]) -> S:

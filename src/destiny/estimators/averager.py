@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from destiny.algorithms.blocks.quadratic_model import pack, unpack
+from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Engine
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
+from destiny.geometry.scales import symmetric_scales
 from destiny.protocols import Array, TopologyBase
 from destiny.run import message_memory
 from destiny.run.averaging import agree
@@ -71,25 +74,23 @@ class Averager:
         quantity: Callable[[int], Array],
         size: Callable[[Array], Array] | None = None,
         *,
-        units: bool = False,
+        symmetric: bool = False,
     ) -> Average:
         """Return the average over all agents of ``quantity(agent)``, an array of the same shape at each.
 
         ``size`` gives the magnitudes of the entries of a stack: where averaging ends when nothing changes any
-        more, each entry is then compared with its own magnitude instead of the largest entry. ``units`` says
-        that entries have units of their own: a private total is rounded relative to the largest number with
-        the same exponent, so that each entry then has its own, of which neighbours learn.
+        more, each entry is then compared with its own magnitude instead of the largest entry. Of a
+        ``symmetric`` matrix one triangle is sent.
         """
         team = self.engine.connect(NoObjective(self.network.agents), self.network)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
-            message_memory.begin_sums(team, self.network, self.messages, None)
+            message_memory.begin_sums(team, self.messages, None)
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                if agents.private and units:
-                    columns = np.split(values.reshape(len(values), -1), values[0].size, axis=1)
-                    return np.concatenate(agents.exact_mean(*columns), axis=1).reshape(values.shape)
+                if symmetric and self.network.tree is not None:
+                    return average_symmetric(agents, values)
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))
@@ -98,3 +99,13 @@ class Averager:
             return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
         finally:
             team.close()
+
+
+def average_symmetric(agents: HostedAgents, A: Array) -> Array:
+    """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles."""
+    bounds = None
+    if agents.private:
+        (scales,) = agents.all_reduce(symmetric_scales(A))
+        bounds = [pack(np.sqrt(np.outer(scales[0], scales[0]))[None])[0]]
+    (mean,) = averages(agents, pack(A), bounds=bounds)
+    return unpack(mean[:1], A.shape[1]).repeat(len(A), axis=0)

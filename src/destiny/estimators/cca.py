@@ -225,7 +225,7 @@ converged_, notes_, network_
             rows, weights = session.rows[i], session.weights.get(i)
             return np.append(column_sums(rows, weights), len(rows) if weights is None else weights.sum())
 
-        sums = session.average(sums_and_size, units=True)
+        sums = session.average(sums_and_size)
         m = whole(sums.common[-1] * d)
         if m < self._min_rows:
             raise ProblemError(f"correlations need at least {self._min_rows} rows; found {m} at all agents")
@@ -233,7 +233,7 @@ converged_, notes_, network_
         for i, s in sums.by_agent.items():
             A = centre(session.rows[i], s[:-1] / s[-1], session.weights.get(i))
             scatter[i] = gram(A, None) / (d * s[-1])
-        variances = session.average(lambda i: d * np.diagonal(scatter[i]), units=True)
+        variances = session.average(lambda i: d * np.diagonal(scatter[i]))
         mean = sums.common[:-1] / sums.common[-1]
         if share == 0:
             self._require_variance(variances.common, mean)
@@ -242,7 +242,7 @@ converged_, notes_, network_
             if reason is None:
                 directions, moments, result = self._iterate(session, scatter, variances, share, p)
             else:
-                C = sum_of_matrices(session, scatter, variances)
+                C = sum_of_matrices(session, scatter)
                 directions, result = self._directions_of(C, share, p), None
                 moments = _moments(C, directions, split)
         except SingularMatrixError as error:
@@ -285,7 +285,7 @@ converged_, notes_, network_
             V = np.linalg.eigh(-X.T @ slope.by_agent[i])[1][:, ::-1]
             return np.asarray(d * (X @ V) / units[i][:, None])
 
-        directions = session.average(axes, units=True)
+        directions = session.average(axes)
         moments = session.average(lambda i: _moments(scatter[i], directions.by_agent[i], split))
         return directions.common, d * moments.common, solution.result
 

@@ -60,7 +60,7 @@ def average_class_sums(session: FitSession) -> tuple[dict[int, NDArray[np.intp]]
         rows = [np.bincount(codes[i], minlength=k)] if session.weights else []
         return np.column_stack([sums, *rows])
 
-    averages = session.average(sums_and_sizes, units=True)
+    averages = session.average(sums_and_sizes)
     require_few_classes(session.classes, averages.common[:, -1].sum() * session.agents)
     width = next(iter(session.rows.values())).shape[1] + 1
     sums = {i: s[:, :width] for i, s in averages.by_agent.items()}

@@ -194,7 +194,7 @@ class Decentralized:
         self._require_size(tables)
         own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = allgather(engine, own_seed)[0]
-        network = build_network(self.network, agents, seed, messages)
+        network = build_network(self.network, agents, seed)
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
             self._learn(FitSession(tables, self._supervised, network, engine, seed, partial, messages))
         return self

@@ -112,7 +112,7 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         def totals(i: int) -> Array:
             return np.concatenate(sums_and_weights(session.rows[i], session.weights.get(i)))
 
-        sums = session.average(totals, np.abs, units=True).common
+        sums = session.average(totals, np.abs).common
         empty = np.flatnonzero(sums[n:] == 0)
         if empty.size:
             raise ProblemError(

@@ -176,7 +176,7 @@ notes_, network_
             i: _scatter_within(session, i, codes[i], s, self._class_priors(s))
             for i, s in sums.by_agent.items()
         }
-        variances = session.average(lambda i: session.agents * np.diagonal(within[i]), units=True)
+        variances = session.average(lambda i: session.agents * np.diagonal(within[i]))
         if share == 0 or not (variances.common > 0).any():
             sizes = np.abs(class_means(sums.common)[0]).max(axis=0)
             names = getattr(self, "feature_names_in_", None)

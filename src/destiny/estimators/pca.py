@@ -288,7 +288,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self._require_settings(n)
         moments = self._add_rows(session) if session.partial else None
         rows = self._row_sums(session, moments)
-        sums = session.average(rows.totals, units=True)
+        sums = session.average(rows.totals)
         weight = float(sums.common[n]) * session.agents
         m = round(weight) if session.private else whole(weight)
         row_count = rows.count(sums.common, m)

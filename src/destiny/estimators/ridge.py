@@ -150,7 +150,7 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
             sums = [column_sums(part, weights) for part in (session.rows[i], targets[i])]
             return np.concatenate([*sums, [len(targets[i]) if weights is None else weights.sum()]])
 
-        sums = session.average(sums_and_size, units=True)
+        sums = session.average(sums_and_size)
         self.n_samples_ = m = whole(sums.common[-1] * d)
         if not m:
             raise ProblemError("a regression needs rows; found none at any agent")
@@ -159,8 +159,8 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
             i: _scatter(session.rows[i], targets[i], centres[i], session.weights.get(i)) / (m or 1)
             for i in targets
         }
-        variances = session.average(lambda i: d * np.diagonal(scatter[i]), units=True)
-        coef = _coefficients(sum_of_matrices(session, scatter, variances), variances, n, self.alpha / m)
+        variances = session.average(lambda i: d * np.diagonal(scatter[i]))
+        coef = _coefficients(sum_of_matrices(session, scatter), variances, n, self.alpha / m)
         mean = sums.common[:-1] / sums.common[-1] * bool(self.fit_intercept)
         intercept = mean[n:] - coef @ mean[:n]
         single = not self._shape_of_targets

@@ -153,7 +153,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         def totals(i: int) -> Array:
             return np.concatenate(sums_and_weights(session.rows[i], session.weights.get(i)))
 
-        sums = session.average(totals, np.abs, units=True)
+        sums = session.average(totals, np.abs)
         counts = sums.common[n:] * session.agents
         if not counts.any():
             raise ProblemError("a scaler needs rows with numbers; found none at any agent")

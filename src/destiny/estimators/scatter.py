@@ -73,31 +73,9 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
     return f"the agents averaged their scatter matrices: a run is predicted to take {run} or more"
 
 
-def sum_of_matrices(
-    session: FitSession, parts: Mapping[int, Array], variances: Average | None = None
-) -> Array:
-    """Return the sum over all agents of symmetric ``parts`` ``(n, n)``, the same bits in every process.
-
-    With ``variances`` of the columns they are averaged as correlations, of which private totals, which have
-    one exponent for all entries, keep the digits.
-    """
-    n = len(next(iter(parts.values())))
-    upper = np.triu_indices(n)
-    total = np.zeros((n, n))
-
-    def part(i: int) -> Array:
-        return np.asarray(
-            parts[i][upper] if variances is None else parts[i][upper] / units(variances.by_agent[i])
-        )
-
-    def units(variance: Array) -> Array:
-        deviation = np.sqrt(np.where(variance > 0, variance, 1.0))
-        return np.asarray(np.outer(deviation, deviation)[upper])
-
-    total[upper] = session.agents * session.average(part).common
-    if variances is not None:
-        total[upper] *= units(variances.common)
-    return np.asarray(np.triu(total) + np.triu(total, 1).T)
+def sum_of_matrices(session: FitSession, parts: Mapping[int, Array]) -> Array:
+    """Return the sum over all agents of symmetric ``parts`` ``(n, n)``, the same bits in every process."""
+    return session.agents * session.average(lambda i: parts[i], symmetric=True).common
 
 
 def require_variance(variances: Array, sizes: Array, where: str, names: NDArray[Any] | None) -> None:

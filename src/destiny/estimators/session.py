@@ -25,15 +25,12 @@ from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Composite
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology, describe, is_topology
-from destiny.run.private_sums import exposure
 from destiny.run.result import Result
 from destiny.run.solve import solve
 
 WHOLE = 1e-12  # relative rounding of a sum over all agents
-DRAWS = (
     50  # of a random network: less than one in a hundred of the default ones has an agent with one neighbour
 )
-SEEDS = 2**31  # as scikit-learn draws them
 
 
 class FitSession:
@@ -208,10 +205,9 @@ def _kind(labels: NDArray[Any]) -> str:
     return "text" if labels.dtype.kind in "UST" else type(labels.flat[0]).__name__.replace("str", "text")
 
 
-def build_network(network: Any, agents: int, seed: int, messages: Messages = PLAIN) -> TopologyBase:
+def build_network(network: Any, agents: int, seed: int) -> TopologyBase:
     """Return the network of this name, or ``network`` itself.
 
-    A random network that cannot hide what an agent sends in private ``messages`` is drawn again.
     Raises SettingsError if it is neither a name nor a network, or has another number of agents.
     """
     if isinstance(network, str):
@@ -220,12 +216,7 @@ def build_network(network: Any, agents: int, seed: int, messages: Messages = PLA
         options = options if network == "erdos-renyi" else {}
         if network in networks.KINDS and "seed" in networks.options_of(network):
             options["seed"] = seed
-        drawn = networks.build(network, agents, **options)
-        for other in range(1, DRAWS if messages.private and "seed" in options else 1):
-            if agents == 1 or exposure(drawn) is None:
-                break
-            drawn = networks.build(network, agents, **options | {"seed": (seed + other) % SEEDS})
-        return drawn
+        return networks.build(network, agents, **options)
     if not is_topology(network):
         raise SettingsError(f"network must be a name or one of destiny.networks; found {describe(network)}")
     topology = as_topology(network)

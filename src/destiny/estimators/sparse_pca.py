@@ -125,7 +125,7 @@ converged_, network_
             size = rows.shape[0] if weight is None else weight.sum()
             return np.append(column_sums(rows, weight), size)
 
-        sums = session.average(sums_and_size, units=True)
+        sums = session.average(sums_and_size)
         m = whole(sums.common[-1] * session.agents)
         if m < self._min_rows:
             raise ProblemError(

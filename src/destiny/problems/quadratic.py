@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.geometry.scales import symmetric_scales
 from destiny.problems.checks import check_stack
 from destiny.problems.data import columns
 from destiny.problems.data.centred_rows import CentredRows
@@ -46,6 +47,10 @@ class Grams:
         """2c A A^T, ``(k, n, n)``."""
         return 2 * self.factor * self.gram
 
+    def scales(self) -> Array:
+        """Of 2c A A^T, ``(k, n)``; noise may have made it indefinite."""
+        return symmetric_scales(self.hessian())
+
     def value(self, X: Array) -> Array:
         """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
         product = np.matmul(_transpose(X), self.gram)
@@ -81,6 +86,10 @@ class Products:
         """2c A A^T, ``(k, n, n)``."""
         gram: Array = np.matmul(self.data, _transpose(self.data))
         return 2 * self.factor * gram
+
+    def scales(self) -> Array:
+        """The diagonals of 2c A A^T, ``(k, n)``."""
+        return 2 * abs(self.factor) * np.sum(np.square(self.data), axis=2)
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""
@@ -127,6 +136,11 @@ class RowProducts:
     def hessian(self) -> Array:
         """2c A A^T, ``(1, n, n)``."""
         return 2 * self.factor * self.scale**2 * self.rows.gram()[None]
+
+    def scales(self) -> Array:
+        """The diagonal of 2c A A^T, ``(1, n)``."""
+        squares = sum(np.sum(np.square(block), axis=0) for _, block in self.rows.dense_blocks())
+        return 2 * abs(self.factor) * self.scale**2 * np.asarray(squares)[None]
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""
@@ -210,6 +224,13 @@ class Quadratic:
         out = np.empty((self._agents, n, n))
         for places, part in self._parts:
             out[places] = part.hessian()
+        return out
+
+    def scales(self) -> Array:
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the matrices of `hessian`."""
+        out = np.empty((self._agents, self._shape[0]))
+        for places, part in self._parts:
+            out[places] = part.scales()
         return out
 
     def value(self, X: Array) -> Array:

@@ -143,6 +143,14 @@ class HostedTotal:
             total = weight * A if total is None else total + weight * A
         return total
 
+    def scales(self) -> Array:
+        """Those of the sum: the weighted sums of the parts' scales."""
+        total: Array = sum(
+            (abs(weight) * part.scales() for weight, part in zip(self.weights, self.parts, strict=True) if isinstance(part, QuadraticHosted)),
+            np.zeros(()),
+        )
+        return total
+
     def _add(self, terms: Iterable[Array]) -> Array:
         total: Array = sum(
             (weight * term for weight, term in zip(self.weights, terms, strict=True)), np.zeros(())

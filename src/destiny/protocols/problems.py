@@ -36,6 +36,9 @@ class QuadraticHosted(Hosted, Protocol):
     def hessian(self) -> Array | None:
         """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V; None where there is none."""
 
+    def scales(self) -> Array:
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``: the diagonals, where A_i is semidefinite."""
+
 
 @runtime_checkable
 class Sampled(Hosted, Protocol):

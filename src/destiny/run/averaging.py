@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
 from destiny.errors import DestinyError
 from destiny.protocols import Array, TopologyBase
@@ -28,7 +29,7 @@ def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tupl
             *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
         ), True
     if network.tree is not None:
-        return agents.exact_mean(*arrays), True
+        return averages(agents, *arrays), True
     return _settle(agents, network, arrays, _relative_change)
 
 
@@ -51,11 +52,9 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
     return mean
 
 
-def rounds_to_agree(network: TopologyBase, private: bool = False) -> int | None:
+def rounds_to_agree(network: TopologyBase) -> int | None:
     """Rounds that `agree` takes, None if they are not known beforehand."""
-    if network.depth is None:
-        return None
-    return 2 * network.depth + (flooding_time(network, 0) if private else 0)
+    return None if network.depth is None else 2 * network.depth
 
 
 Change = Callable[[Sequence[Array], Sequence[Array]], Array]

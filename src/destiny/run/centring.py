@@ -162,11 +162,11 @@ def uncentred(share: float) -> str | None:
     )
 
 
-def planned_rounds(problem: ProblemBase, network: TopologyBase, private: bool = False) -> int:
+def planned_rounds(problem: ProblemBase, network: TopologyBase) -> int:
     """Rounds that centring takes, as far as they are known beforehand."""
     if not isinstance(problem, Centred):
         return 0
-    return (rounds_to_agree(network, private) or 0) * (2 if problem.standardise else 1)
+    return (rounds_to_agree(network) or 0) * (2 if problem.standardise else 1)
 
 
 def largest_message(problem: Centred) -> int:

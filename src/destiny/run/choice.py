@@ -107,19 +107,19 @@ class Totals:
         return None
 
     def cost(self, shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-        """To 1e-8; totals that are private have two words for each number, and rounds for exponents."""
-        settings, words = self.method().on(network), 2 if messages.private else 1
+        """To 1e-8; private messages need one more sum, of scales."""
+        settings = self.method().on(network)
         about = settings.about
         assert about is not None
         if self.method is DestinyLBFGS:  # the first step alone sends two matrices
             about = replace(about, sends=1)
-        size, steps = words * numbers_in(about, shape), self.steps
+        size, steps = numbers_in(about, shape), self.steps
         if self.method is DestinyKrylov:  # p vectors in the first step and 2 p in each later one are all n
             n, p = shape
             steps = min(steps, math.ceil((n + p) / (2 * p)))
-        exponents = (network.diameter or 0) if messages.private else 0
         links = 2 * (network.agents - 1)
-        return Cost(steps * (settings.rounds + exponents), steps * 2 * size, steps * links * size)
+        sums = steps + messages.private
+        return Cost(sums * settings.rounds, steps * 2 * size, steps * links * size)
 
 
 NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
@@ -141,8 +141,7 @@ def choose(
 
     It is averaged models or Krylov spaces where they apply, otherwise quasi-Newton steps by totals, if they
     are predicted to take less time than momentum: a round costs its delay and the time to send its message.
-    Where sums are private they need not be faster, as the sums of gradient methods can be solved for the data
-    (docs/privacy.md). ``tolerance`` is 0 where a run has none. ``disclose`` is whether neighbours may be sent
+    With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0 where a run has none. ``disclose`` is whether neighbours may be sent
     second moments, or gradients at points that all know.
     """
     if problem.generalised:
@@ -176,11 +175,7 @@ def choose(
         against = f"{momentum} or more of destiny-momentum"
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
     if messages.private:
-        return Choice(
-            algorithm,
-            f"it tells agents averages alone. About {cost} are predicted, against {momentum} of "
-            "destiny-momentum, whose private sums tell more",
-        )
+        return Choice(algorithm, f"it uses sums over all agents alone; about {cost} are predicted")
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 

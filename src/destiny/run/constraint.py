@@ -39,9 +39,9 @@ def make_feasible(X: Array, network: TopologyBase, agents: HostedAgents) -> Arra
     return np.asarray(X @ (V / np.sqrt(w)[:, None, :] @ transpose(V)))  # w > 0: M is positive definite
 
 
-def planned_rounds(problem: ProblemBase, network: TopologyBase, private: bool = False) -> int:
+def planned_rounds(problem: ProblemBase, network: TopologyBase) -> int:
     """Rounds that `make_feasible` takes, as far as they are known beforehand."""
-    return (rounds_to_agree(network, private) or 0) if problem.generalised else 0
+    return (rounds_to_agree(network) or 0) if problem.generalised else 0
 
 
 def require_independent(X: Array) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import PrivateSums
 from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
 from destiny.problems.private_part import private_part
@@ -15,7 +16,7 @@ from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, Topolog
 from destiny.run.centring import largest_message
 from destiny.run.messages import Messages
 from destiny.run.privacy import privacy_of
-from destiny.run.private_sums import HIDING, exposure, smallest_degree
+from destiny.run.private_sums import exposure
 
 if TYPE_CHECKING:
     from destiny.run.prepared_run import Run
@@ -39,7 +40,7 @@ def silent_step(
         hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
     agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
     if messages.private:
-        agents.sum_privately(depth=0)
+        agents.private_sums = PrivateSums(network.agents)
     silent = SilentAgents(agents, messages.bits)
     with np.errstate(all="ignore"):
         algorithm.step(algorithm.init(X[None], silent), silent)
@@ -77,7 +78,7 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
             "but something about the data follows from them (docs/privacy.md)"
         ]
         if exposure(network) is None and not messages.few_bits:
-            lines[0] += "; with private = true in [messages] neighbours learn sums only"
+            lines[0] += "; with private = true in [messages] agents learn sums over all agents only"
     privacy = privacy_of(problem)
     if privacy is not None:
         lines.append(f"differentially private: {privacy}")
@@ -85,12 +86,10 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
 
 
 def private_disclosure(network: TopologyBase) -> str:
-    """What agents learn from private sums."""
-    fewest = smallest_degree(network)
-    more = "" if fewest >= HIDING else f"; with {HIDING} or more, no two can work out what a third one sends"
+    """What agents learn from private messages."""
     return (
-        f"private sums: every agent learns the sum over its neighbours, of {fewest} agents at least{more}; "
-        "of what is only averaged, the average over all agents"
+        f"private messages: every agent learns sums over all {network.agents} agents, and nothing else about "
+        "another agent's data"
     )
 
 

@@ -98,10 +98,10 @@ def moments(
     try:
         common = _facts(problem, network, algorithm, resume) | {"messages": str(messages)}
         X = team.require_same({**common, **facts}, X)
-        message_memory.require_messages(messages, algorithm, network)
+        message_memory.require_messages(messages, algorithm, problem, network)
         clipped.require_clip(messages, algorithm, problem)
         clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
-        message_memory.begin_sums(team, network, messages, resume)
+        message_memory.begin_sums(team, messages, resume)
         clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)

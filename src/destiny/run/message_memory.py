@@ -1,4 +1,4 @@
-"""What messages depend on beside the state of a method: exponents of private sums, copies of few bits.
+"""What messages depend on beside the state of a method: the past of private sums, copies of few bits.
 
 It begins with a run, is kept in its checkpoints, and is brought back from there.
 """
@@ -11,26 +11,27 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines import fixed_point, quantisation
-from destiny.engines.fixed_point import Agreed
+from destiny.engines import quantisation
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import PREFIX, PrivateSums
 from destiny.engines.quantisation import FULL, Copies
 from destiny.engines.team import Team
 from destiny.errors import MismatchError, NetworkError
-from destiny.protocols import AlgorithmBase, Array, TopologyBase
+from destiny.protocols import AlgorithmBase, Array, ProblemBase, TopologyBase
 from destiny.run import private_sums
 from destiny.run.messages import Messages
 from destiny.run.own_network import CheckedTopology
-from destiny.run.stopping import flooding_time
 from destiny.storage.checkpoint import Saved
 
-PREFIXES = (fixed_point.PREFIX, quantisation.PREFIX)
+PREFIXES = (PREFIX, quantisation.PREFIX)
 
 
-def require_messages(messages: Messages, algorithm: AlgorithmBase, network: TopologyBase) -> None:
+def require_messages(
+    messages: Messages, algorithm: AlgorithmBase, problem: ProblemBase, network: TopologyBase
+) -> None:
     """Refuse a method or a network that such messages cannot serve."""
     if messages.private:
-        private_sums.require_private(algorithm, network)
+        private_sums.require_private(algorithm, problem, network)
     if messages.few_bits and (why := unsteady(messages, network)) is not None:
         raise NetworkError(why)
     if messages.few_bits and algorithm.about is not None and algorithm.about.totals:
@@ -50,13 +51,13 @@ def unsteady(messages: Messages, network: TopologyBase) -> str | None:
     )
 
 
-def begin_sums(team: Team, network: TopologyBase, messages: Messages, saved: Saved | None) -> None:
-    """Let the agents of a team mix by private sums if asked, with the exponents of a checkpoint."""
-    depth = flooding_time(network, 0) if messages.private else 0
+def begin_sums(team: Team, messages: Messages, saved: Saved | None) -> None:
+    """Let the agents of a team sum privately if asked, with the past of a checkpoint."""
 
     def start(ids: NDArray[np.intp], agents: HostedAgents) -> None:
-        agents.sum_privately(depth)
-        agents.agreed = Agreed.load(len(ids), _kept(saved, ids))
+        agents.private_sums = PrivateSums(agents.count, agents.hiding)
+        if agents.hiding is not None:
+            agents.hiding.restore(_kept(saved, ids))
 
     if messages.private:
         _each(team, start, saved)
@@ -92,7 +93,7 @@ def arrays(team: Team) -> dict[str, Array]:
     """For a checkpoint: what the agents of this process keep, agents on axis 0; nothing if plain."""
 
     def own(_: None, agents: HostedAgents) -> dict[str, Array]:
-        return (agents.agreed.arrays() if agents.agreed is not None else {}) | (
+        return (agents.private_sums.arrays() if agents.private_sums is not None else {}) | (
             agents.copies.arrays() if agents.copies is not None else {}
         )
 

@@ -51,13 +51,12 @@ def prepare(
         choice = choose(ours, topology, o.tolerance, o.messages)
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
-    message_memory.require_messages(o.messages, method, topology)
+    message_memory.require_messages(o.messages, method, ours, topology)
     clipped.require_clip(o.messages, method, ours)
     clipped.require_neighbours(o.messages, topology, range(topology.agents))
-    private = o.messages.private
     preparations = {
-        "find the mean": planned_rounds(ours, topology, private),
-        "make the start feasible": constraint.planned_rounds(ours, topology, private),
+        "find the mean": planned_rounds(ours, topology),
+        "make the start feasible": constraint.planned_rounds(ours, topology),
         "choose beta and steps": method.opening,
     }
     opening = sum(preparations.values())

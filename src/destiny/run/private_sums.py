@@ -1,55 +1,50 @@
-"""Runs whose agents learn sums over their neighbours only: what is refused."""
+"""Runs whose agents learn sums over all agents and nothing else: what is refused."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from destiny.errors import MismatchError, NetworkError
-from destiny.protocols import AlgorithmBase, TopologyBase
-from destiny.run.own_network import CheckedTopology
+from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 
-HIDING = 3  # neighbours: with two, a receiver and one of them together know what the other sent
+HIDING = 3  # agents: of two, each knows the other's numbers from the total
 
 
-def require_private(algorithm: AlgorithmBase, network: TopologyBase) -> None:
-    """Refuse what private sums cannot hide, or have nothing to hide in."""
+def require_private(algorithm: AlgorithmBase, problem: ProblemBase, network: TopologyBase) -> None:
+    """Refuse networks and methods from which more than totals would be learnt."""
+    if (why := exposure(network)) is not None:
+        raise NetworkError(why)
     about = algorithm.about
     if about is not None and about.alone:
         raise MismatchError(
             f"{about.title} is a method for one agent, which has nobody to hide from: leave private out"
         )
-    if (why := exposure(network)) is not None:
-        raise NetworkError(why)
+    if about is None or about.totals:  # a method of the user's own is refused when it averages over neighbours
+        return
+    raise MismatchError(f"private messages are sums over all agents, which {algorithm.kind} does not use: {_instead(problem)}")
+
+
+def _instead(problem: ProblemBase) -> str:
+    """Which method to take with private messages, or why there is none."""
+    if problem.regulariser is not None:
+        return "there is no private method for a regulariser; leave private out, or the regulariser"
+    if problem.generalised:
+        return "there is no private method for the constraint X^T M X = I; leave private out, or M"
+    if problem.batches:
+        return "there is no private method for mini-batches; leave private out, or batch"
+    if problem.quadratic:
+        return "use destiny-newton" + (", or destiny-krylov for many columns" if problem.kind == "pca" else "")
+    return "use destiny-lbfgs"
 
 
 def exposure(network: TopologyBase) -> str | None:
-    """Why sums over the neighbours would not hide what an agent sends on this network, or None."""
-    if network.changes and not isinstance(network, CheckedTopology):  # which is looked at in every round
+    """Why sums over all agents would not hide what an agent sends on this network, or None."""
+    if network.changes:
         return (
-            "private sums need a network that stays, as the difference of two sums tells what was sent; "
-            "this one changes from round to round: leave private out, or use a fixed network"
+            "private messages need a static network, along whose spanning tree sums travel; this one changes "
+            "from round to round: leave private out, or use a static network"
         )
-    W = network.at(0)
-    rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
-    others = (rows != W.indices) & (W.data != 0)
-    if (W.data[others] < 0).any():
-        i, j = (int(a[others][W.data[others] < 0][0]) for a in (rows, W.indices))
+    if network.agents < HIDING:
         return (
-            f"private sums need weights that are not negative; that of agents {i} and {j} is "
-            f"{float(W[[i], [j]][0]):g}: use metropolis weights"
-        )
-    if (alone := np.flatnonzero(np.bincount(rows[others], minlength=W.shape[0]) == 1)).size:
-        agent = int(alone[0])
-        (other,) = W.indices[others & (rows == agent)]
-        return (
-            f"private sums need at least two neighbours each, as the sum over one is what it sent; agent "
-            f"{agent} has agent {int(other)} only: add a link, or leave private out"
+            f"private messages need at least {HIDING} agents, as each of two can subtract its own numbers from "
+            f"the total; found {network.agents}: add a party, or leave private out"
         )
     return None
-
-
-def smallest_degree(network: TopologyBase) -> int:
-    """Neighbours of the agent that has fewest: so many hide each other."""
-    W = network.at(0)
-    rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
-    return int(np.bincount(rows[(rows != W.indices) & (W.data != 0)], minlength=W.shape[0]).min())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 USER_TIMEOUT = 30_000  # milliseconds that written data may stay unacknowledged before the system gives up
 # Idle seconds before the first probe, seconds between probes, their number: 15 + 3 * 5 s, as long as above.
 KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+PIECE = 2**16  # bytes of a message that are worth telling the agent of before the rest has come
 FLUSH_TIMEOUT = 2.0  # seconds to flush a REFUSED before the socket is closed
 
 
@@ -53,7 +54,9 @@ class Connection(asyncio.BufferedProtocol):
     write_paused : bool
         The send buffer is full: asyncio's flow control, independent of the state.
     next_out : int
-        The first round not yet written to this connection.
+        The first turn not yet written to this connection, or not wholly.
+    written : int
+        Bytes of its message that were written.
     decision : Future
         Done when the peer is admitted or the connection has ended.
     """
@@ -68,7 +71,8 @@ class Connection(asyncio.BufferedProtocol):
         self.reader = messages.Reader(self.allocate)
         self.buffer: bytearray | None = None  # holds the DATA message being read
         self.write_paused = False
-        self.next_out = 0
+        self.next_out = self.written = 0
+        self.told = 0  # bytes of the message being read when the agent was last told of them
         self.decision: asyncio.Future[None] = connections.loop.create_future()
 
     def _advance(self, event: ConnectionEvent) -> None:
@@ -124,7 +128,11 @@ class Connection(asyncio.BufferedProtocol):
             if self.peer is not None:
                 self.peer.bytes_in += nbytes
             if (message := self.reader.advance(nbytes)) is not None:
+                self.told = 0
                 self.on_message(*message)
+            elif self.buffer is not None and self.reader.filled - self.told >= PIECE:
+                self.told = self.reader.filled
+                self.connections.wake()
         except Refusal as error:
             self.refuse(str(error))
 
@@ -157,14 +165,14 @@ class Connection(asyncio.BufferedProtocol):
         if header.kind in messages.JSON:
             if header.round or (header.mark and header.kind is not Kind.HELLO):
                 raise Refusal(f"sent {header.kind.name} with a round or a mark, which it cannot have")
-            return memoryview(bytearray(header.length))  # at most `messages.MAX_JSON` or `MAX_KEY`
+            return memoryview(bytearray(header.length))  # at most `messages.MAX_JSON` or `MAX_STATEMENT`
         peer = self.peer
         if peer is None:
             raise Refusal("sent data before its HELLO")
         self.connections.store.check_header(peer, header)
         if header.mark > header.round:
             raise Refusal(f"sent mark {header.mark} in round {header.round}: a mark cannot be ahead")
-        if header.kind is not Kind.DATA:
+        if header.kind is not Kind.DATA or header.length == 0:
             return memoryview(bytearray(header.length))  # at most `Limits.largest`
         if not peer.free_buffers:
             raise Refusal("sent more rounds than it may be ahead")
@@ -181,21 +189,29 @@ class Connection(asyncio.BufferedProtocol):
                 raise Refusal(f"sent {header.kind.name} before its HELLO")
             self.connections.on_hello(self, Hello.unpack(content), header.mark)
         elif header.kind is Kind.DATA:
-            self.on_data(self.peer, header, content)
+            self.on_data(self.peer, header)
         elif header.kind is Kind.BYE:
             self._advance(ConnectionEvent.BYE_READ)
             self.connections.on_bye(self.peer, messages.read_reason(content))
-        elif header.kind in messages.PRIVATE:
-            self.connections.store.on_private(self.peer, header, content)
+        elif header.kind is Kind.STATEMENT:
+            self.connections.store.on_statement(self.peer, content)
         elif header.kind is Kind.STATE:
             self.connections.store.on_state(self.peer, content)
         else:
             raise Refusal("sent a second HELLO")
 
-    def on_data(self, peer: Neighbour, header: Header, content: memoryview) -> None:
-        """Hand the numbers of a round to the exchange."""
-        assert self.buffer is not None
-        self.connections.store.on_data(peer, Message(header.round, header.length, self.buffer), content)
+    def arrived(self, turn: int) -> int:
+        """Bytes that have come of the message of a turn that is being read."""
+        header = self.reader.header
+        if self.buffer is None or header is None or header.round != turn:
+            return 0
+        return self.reader.filled
+
+    def on_data(self, peer: Neighbour, header: Header) -> None:
+        """Hand the message of a turn to the exchange."""
+        memory = self.buffer if header.length else bytearray()
+        assert memory is not None
+        self.connections.store.on_data(peer, Message(header.round, header.length, memory))
         self.buffer = None
         self.pause_if_full(peer)
         self.connections.on_mark(peer, header.mark)
@@ -227,8 +243,19 @@ class Connection(asyncio.BufferedProtocol):
             self.peer.bytes_out += len(message)
         self.transport.write(message)
 
+    def write_part(self, *parts: bytes | memoryview) -> None:
+        """Write a part of a message; short ones together, as each takes a record of TLS."""
+        size = sum(map(len, parts))
+        if self.peer is not None:
+            self.peer.bytes_out += size
+        if size <= PIECE:
+            self.transport.write(b"".join(parts))
+        else:
+            for part in parts:
+                self.transport.write(part)
+
     def write_bye(self, why: str) -> None:
-        """Write BYE; after it only REFUSED may follow, and with private sums what others still need."""
+        """Write BYE; after it only REFUSED may follow, and statements that others still need."""
         self._advance(ConnectionEvent.BYE_WRITTEN)
         self.write(messages.encode_json(Kind.BYE, {"why": why}))
 

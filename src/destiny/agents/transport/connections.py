@@ -32,11 +32,11 @@ class RoundStore(Protocol):
     def check_header(self, peer: Neighbour, header: Header) -> None:
         """Raise Refusal unless a message with a round is due from a neighbour, and has the right size."""
 
-    def on_data(self, peer: Neighbour, message: Message, content: memoryview) -> None:
-        """A round's numbers have come; raises Refusal if they cannot be right."""
+    def on_data(self, peer: Neighbour, message: Message) -> None:
+        """A turn's message has come."""
 
-    def on_private(self, peer: Neighbour, header: Header, content: memoryview) -> None:
-        """A message has come that belongs to private sums."""
+    def on_statement(self, peer: Neighbour, content: memoryview) -> None:
+        """What an agent tells all others has come; raises Refusal if it cannot be right."""
 
     def on_state(self, peer: Neighbour, content: memoryview) -> None:
         """The newest numbers of an asynchronous neighbour; raises Refusal if they cannot be right."""

@@ -19,9 +19,9 @@ from destiny.protocols import Array
 from destiny.validation import is_whole
 
 HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, zero, round, mark, length
-MAGIC, PROTOCOL = b"DSTY", 1
+MAGIC, PROTOCOL = b"DSTY", 2
 MAX_JSON = 8192  # bytes; a HELLO with all settings of a run takes about 1000
-MAX_KEY = 2**15  # bytes of a KEY: several certificates of RSA keys
+MAX_STATEMENT = 2**16  # bytes of a STATEMENT: several certificates of RSA keys, and neighbours
 MAX_REASON = 500  # characters of a peer's reason
 MAX_TEXT = 100  # characters of a peer's name or value; names in files have no more
 MAX_DEPTH = 8  # of nested tables and lists; settings have two
@@ -52,19 +52,14 @@ class Kind(IntEnum):
     """Why the sender closes the connection."""
     BYE = 4
     """The sender has its answer, or ends the run without one."""
-    KEY = 5
-    """Somebody's public key, signed: the sender's own or a neighbour's."""
-    EXPONENTS = 6
-    """How large a round's numbers are, where the receiver has to choose exponents."""
-    PLAN = 7
-    """The exponents that a receiver has chosen for a round."""
-    STATE = 8
+    STATEMENT = 5
+    """What an agent tells all others once: its neighbours, and in private runs its public key, signed."""
+    STATE = 6
     """The newest numbers of an asynchronous agent, which replace all earlier ones."""
 
 
 KINDS = frozenset(Kind)
-JSON = frozenset({Kind.HELLO, Kind.REFUSED, Kind.BYE, Kind.KEY})
-PRIVATE = frozenset({Kind.KEY, Kind.EXPONENTS, Kind.PLAN})  # only where sums are private
+JSON = frozenset({Kind.HELLO, Kind.REFUSED, Kind.BYE, Kind.STATEMENT})
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class Header:
             raise Refusal(f"speaks protocol {protocol}, expected {PROTOCOL}")
         if kind not in KINDS or zero != 0:
             raise Refusal(f"sent a message of unknown kind {kind}")
-        most = MAX_KEY if kind == Kind.KEY else MAX_JSON
+        most = MAX_STATEMENT if kind == Kind.STATEMENT else MAX_JSON
         if kind in JSON and length > most:
             raise Refusal(f"announced {length} bytes for {Kind(kind).name}, expected at most {most}")
         return cls(Kind(kind), round, mark, length)

@@ -17,7 +17,7 @@ MAX_REPORTED = 20  # troubles remembered, so that they are not logged twice
 
 @dataclass(frozen=True)
 class Message:
-    """The numbers of a round: the first ``length`` bytes of one of the neighbour's buffers."""
+    """The message of a turn: the first ``length`` bytes of one of the neighbour's buffers, of none if empty."""
 
     round: int
     length: int
@@ -114,8 +114,24 @@ class Neighbour:
         """The oldest message; give it to `release` after use."""
         return self.inbox.popleft()
 
+    def available(self, turn: int) -> int:
+        """Bytes of its message of a turn that have come."""
+        if self.inbox:
+            return self.inbox[0].length if self.inbox[0].round == turn else 0
+        return 0 if self.connection is None else self.connection.arrived(turn)
+
+    def content(self, turn: int) -> memoryview:
+        """The message of a turn, as far as `available` says."""
+        if self.inbox:
+            return memoryview(self.inbox[0].memory)
+        assert self.connection is not None
+        assert self.connection.buffer is not None
+        return memoryview(self.connection.buffer)
+
     def release(self, message: Message) -> None:
         """Free the buffer of a message, and read on if reading was paused for want of one."""
+        if message.length == 0:
+            return
         self.free_buffers.append(message.memory)
         if self.connection is not None:
             self.connection.resume_reading()

@@ -53,12 +53,7 @@ def opening_rounds(
     if rounds:
         # The mean of L^8 over the agents is dominated by the largest L, which limits the step.
         shared = [eighth_power(L)] if by_curvature else []
-        if agents.private:
-            means = agents.exact_mean(slope, H, *shared)
-            if lambda_ is None:
-                _, estimate = average_and_estimate_lambda(agents, rounds=rounds)
-        else:
-            means, estimate = average_and_estimate_lambda(agents, slope, H, *shared, rounds=rounds)
+        means, estimate = average_and_estimate_lambda(agents, slope, H, *shared, rounds=rounds)
         slope, D, *rest = means
         if by_curvature:  # a neighbour that lies can make an average as small as it likes, or negative
             L = eighth_root(np.maximum(rest[0], eighth_power(L)) if agents.clipped else rest[0])

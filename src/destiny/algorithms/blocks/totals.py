@@ -1,4 +1,4 @@
-"""Base of the methods whose steps average over the whole network, exactly (`Agents.exact_mean`)."""
+"""Base of the methods whose steps average over the whole network, exactly (`Agents.all_reduce`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import violation
-from destiny.protocols import AlgorithmBase, Array, TopologyBase
+from destiny.protocols import Agents, AlgorithmBase, Array, Bounds, TopologyBase
 from destiny.validation import is_whole
+
+X_BOUND = 2.0  # above every entry of a point near the manifold
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class TotalsState:
     """That of the start, to which residuals are relative; 0 until it is known."""
     disagreement: Array
     """How far the agent was from the mean in the last step, by a random product."""
+
+
+def averages(agents: Agents, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
+    """Averages over all agents, stored once for those hosted here; ``bounds`` are those of the sums."""
+    totals = agents.all_reduce(*arrays, bounds=bounds)
+    return tuple(shared(total[0] / agents.count, len(total)) for total in totals)
 
 
 def shared(array: Array, agents: int) -> Array:

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from destiny.engines.hosted import rows_of
 from destiny.engines.placement import spell
 from destiny.engines.ranks.guard import Watch
+from destiny.engines.tree_sum import Row
 from destiny.protocols import Array, Tree
 
 TAG = 7  # messages between two ranks never overtake each other, so one tag is enough
@@ -21,7 +22,7 @@ POLLS, NAP = 20, 20e-6  # where ranks share cores: looks at the requests, then s
 LARGEST = 2**30  # numbers in one message: counts of MPI-3 end at 2^31
 
 Ids = NDArray[np.intp]
-Sums: TypeAlias = Callable[[Tree, Sequence[Array]], Sequence[Array]]
+Sums: TypeAlias = Callable[[Tree, Sequence[Row]], Sequence[Row]]
 """How sums travel between ranks (`destiny.engines.ranks.tree_sums.TreeSums`)."""
 
 
@@ -145,7 +146,7 @@ class Neighbours:
             channels[widths] = Channel(self.plan, widths, self.comm, buffer)
         return [channels[widths].swap(blocks, self.MPI, self.watch, self.crowded)]
 
-    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:  # noqa: ARG002
         return self.sums(tree, blocks)
 
     def buffer(self, rows: int, width: int) -> Array:

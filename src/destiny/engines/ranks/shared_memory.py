@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from destiny.engines.ranks.exchange import TAG, Ids, Requests, Sums, rows_among
 from destiny.engines.ranks.guard import Watch
+from destiny.engines.tree_sum import Row
 from destiny.protocols import Array, Tree
 
 SYSTEM = Path("/dev/shm")  # where MPI has the system keep memory of several processes
@@ -98,7 +99,7 @@ class SharedRows:
         window.memory.Sync()
         return every
 
-    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG002
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:  # noqa: ARG002
         return self.sums(tree, blocks)
 
     def _window(self, widths: tuple[int, ...]) -> Window:

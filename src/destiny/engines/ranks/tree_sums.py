@@ -10,7 +10,8 @@ import numpy as np
 from destiny.engines.placement import spell
 from destiny.engines.ranks.exchange import Ids, wait_politely
 from destiny.engines.ranks.guard import Watch
-from destiny.protocols import Array, Tree
+from destiny.engines.tree_sum import Row, add_row
+from destiny.protocols import Tree
 
 CHUNK = 2**17  # numbers of a message: what is above it in the tree adds one chunk while the next one travels
 
@@ -36,61 +37,61 @@ class TreeSums:
         self.downward = sorted(self.places, key=lambda agent: (tree.levels[agent], agent))
         self.upward = self.downward[::-1]
 
-    def __call__(self, tree: Tree, blocks: Sequence[Array]) -> list[Array]:
+    def __call__(self, tree: Tree, blocks: Sequence[Row]) -> list[Row]:
         """The sums of the rows of all agents, one for each block."""
         if tree is not self.tree:
             self.adopt(tree)
-        rows = [np.concatenate([block[place] for block in blocks]) for place in range(len(self.ids))]
-        total = np.empty(len(rows[0]))
-        parts = [slice(start, start + CHUNK) for start in range(0, len(total), CHUNK)]
-        for part in parts:
-            self._up(tree, rows, total, part)
-        for part in parts:
-            self._down(tree, total, part)
+        totals = [np.empty_like(block[0]) for block in blocks]
+        parts = [
+            (rows, total, slice(start, start + CHUNK))
+            for rows, total in zip(blocks, totals, strict=True)
+            for start in range(0, len(total), CHUNK)
+        ]
+        for rows, total, part in parts:
+            self._up(tree, rows, total[part], part)
+        for _, total, part in parts:
+            self._down(tree, total[part])
         self._settle(self.pending, [])
         self.pending = []
-        return np.split(total, np.cumsum([block.shape[1] for block in blocks])[:-1])
+        return totals
 
-    def _up(self, tree: Tree, rows: Sequence[Array], total: Array, part: slice) -> None:
+    def _up(self, tree: Tree, rows: Row, total: Row, part: slice) -> None:
         """What the hosted agents and those below them add up to; the root's is the total."""
-        waiting: dict[int, Array] = {}
+        waiting: dict[int, Row] = {}
         for agent in self.upward:
             whole = rows[self.places[agent]][part]
-            for place, child in enumerate(tree.children[agent]):
-                below = waiting.pop(child) if child in self.places else self._receive(child, child, len(whole))
-                if place == 0:
-                    whole = whole + below
-                else:
-                    whole += below
+            if tree.children[agent]:
+                whole = whole.copy()
+            for child in tree.children[agent]:
+                add_row(whole, waiting.pop(child) if child in self.places else self._receive(child, child, whole))
             parent = int(tree.parents[agent])
             if parent < 0:
-                total[part] = whole
+                total[:] = whole
             elif parent in self.places:
                 waiting[agent] = whole
             else:
                 self._send(agent, parent, whole)
 
-    def _down(self, tree: Tree, total: Array, part: slice) -> None:
+    def _down(self, tree: Tree, total: Row) -> None:
         """The total from parents elsewhere, and to children elsewhere."""
         for agent in self.downward:
             parent = int(tree.parents[agent])
             if parent >= 0 and parent not in self.places:
-                total[part] = self._receive(agent, parent, len(total[part]))
+                total[:] = self._receive(agent, parent, total)
             for child in tree.children[agent]:
                 if child not in self.places:
-                    self._send(child, child, total[part])
+                    self._send(child, child, total)
 
-    def _send(self, link: int, receiver: int, numbers: Array) -> None:
-        """Begin to send numbers over the link of a child, named by it, to the rank of an agent."""
-        numbers = np.ascontiguousarray(numbers)
-        request = self.comm.Isend(numbers, int(self.owner[receiver]), link % self.most)
-        self.pending.append(request)
+    def _send(self, link: int, receiver: int, row: Row) -> None:
+        """Begin to send a row over the link of a child, named by it, to the rank of an agent."""
+        row = np.ascontiguousarray(row)
+        self.pending.append(self.comm.Isend(row.view(np.uint8), int(self.owner[receiver]), link % self.most))
 
-    def _receive(self, link: int, sender: int, width: int) -> Array:
-        numbers = np.empty(width)
-        request = self.comm.Irecv(numbers, int(self.owner[sender]), link % self.most)
+    def _receive(self, link: int, sender: int, like: Row) -> Row:
+        row = np.empty(like.shape, like.dtype)
+        request = self.comm.Irecv(row.view(np.uint8), int(self.owner[sender]), link % self.most)
         self._settle([request], [sender])
-        return numbers
+        return row
 
     def _settle(self, requests: list[Any], senders: list[int]) -> None:
         def missing() -> str:

@@ -1,0 +1,109 @@
+"""Sums over all agents of which nobody learns more than the total: integers under masks.
+
+Numbers become integers (`destiny.engines.words`): those with a bound that all agents know take 64 bits each,
+all others 384. Between organisations every agent adds masks to its integers, which cancel in the total over
+all agents and in nothing less (`destiny.agents.privacy`). In one process, or between ranks of MPI, there is
+nobody to hide from, and the same integers travel without masks: the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from destiny.engines.words import LIMBS, Words, from_narrow, from_wide, to_narrow, to_wide
+from destiny.errors import PrivacyError
+from destiny.protocols import Array, Bounds
+
+
+PREFIX = "private/"  # of the arrays in a checkpoint
+
+
+class Hiding(Protocol):
+    """How an agent hides its words from the others."""
+
+    def hide(self, turn: int, parts: Sequence[Words]) -> None:
+        """Add masks to the words of a sum, in place; they must not be those of another sum."""
+
+    def learn(self, totals: Sequence[Words]) -> None:
+        """The totals that this agent was told: masks of later sums depend on them."""
+
+    def arrays(self) -> dict[str, Array]:
+        """What a checkpoint must keep of it, with the agent on axis 0; names begin with `PREFIX`."""
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from the arrays of a checkpoint, nothing where a run begins; ValueError if they are damaged."""
+
+
+class PrivateSums:
+    """The words of the hosted agents, before and after they travel.
+
+    Parameters
+    ----------
+    count : int
+        Agents of the network.
+    hiding : Hiding, optional
+        None where all agents are in one organisation.
+    """
+
+    def __init__(self, count: int, hiding: Hiding | None = None) -> None:
+        self.count, self.hiding = count, hiding
+
+    def encode(self, turn: int, blocks: Sequence[Array], bounds: Bounds) -> list[Words]:
+        """Words of blocks ``(hosted, k)``: narrow ones ``(hosted, k)``, then wide ones ``(hosted, k, 6)``.
+
+        The first narrow word is 1 at every agent. Its total shows whether masks have cancelled.
+        """
+        limits = _limits(self.count, blocks, bounds)
+        ones = np.ones((len(blocks[0]), 1))
+        narrow = np.concatenate([ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1)
+        parts = [np.stack([to_narrow(row, limits) for row in narrow])]
+        wide = [b for b, bound in zip(blocks, bounds, strict=True) if bound is None]
+        if wide:
+            parts.append(np.stack([to_wide(row) for row in np.concatenate(wide, 1)]))
+        if self.hiding is not None:
+            self.hiding.hide(turn, [part[0] for part in parts])
+        return parts
+
+    def decode(self, totals: Sequence[Words], blocks: Sequence[Array], bounds: Bounds) -> list[Array]:
+        """The sums ``(k,)`` of the blocks that were encoded; `PrivacyError` if masks have not cancelled."""
+        limits = _limits(self.count, blocks, bounds)
+        if (totals[0][:1] != self.count * to_narrow(np.ones(1), limits[:1])).any():
+            raise PrivacyError(_uncancelled(self.count))
+        if self.hiding is not None:
+            self.hiding.learn(totals)
+        narrow = from_narrow(totals[0], limits)[1:]
+        wide = from_wide(totals[1]) if len(totals) > 1 else np.empty(0)
+        sums, used = [], {True: 0, False: 0}
+        for block, bound in zip(blocks, bounds, strict=True):
+            source, start = (wide if bound is None else narrow), used[bound is None]
+            used[bound is None] = end = start + block.shape[1]
+            sums.append(source[start:end])
+        return sums
+
+    def numbers(self, blocks: Sequence[Array], bounds: Bounds) -> int:
+        """Words in a message."""
+        return 1 + sum(b.shape[1] * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True))
+
+    def arrays(self) -> dict[str, Array]:
+        """For a checkpoint."""
+        return {} if self.hiding is None else self.hiding.arrays()
+
+
+def _limits(count: int, blocks: Sequence[Array], bounds: Bounds) -> Array:
+    """The bound of every narrow word ``(k,)``."""
+    parts = [np.array([float(count)])]
+    for block, bound in zip(blocks, bounds, strict=True):
+        if bound is not None:
+            parts.append(np.broadcast_to(np.ravel(bound), block.shape[1]).astype(np.float64))
+    return np.concatenate(parts)
+
+
+def _uncancelled(count: int) -> str:
+    return (
+        f"the masks of {count} agents must cancel in a total, but they do not: an agent was told other totals "
+        "or has other settings than the rest, or does not follow the protocol; nothing can be learnt from such "
+        "a total, and all agents must start a new run"
+    )
