@@ -237,6 +237,14 @@ def test_words_of_another_shape_are_refused(change, total, other):
         change(np.zeros(total, dtype=np.uint64), np.zeros(other, dtype=np.uint64))
 
 
+@pytest.mark.parametrize(("shape", "bounds"), [((3,), (1,)), ((1,), (3,)), ((2, 3), (3,)), ((2, 3), (2, 3))])
+def test_bounds_of_another_shape_are_refused(shape, bounds):
+    with pytest.raises(ValueError, match="There must be a bound for each"):
+        to_narrow(np.zeros(shape), np.ones(bounds))
+    with pytest.raises(ValueError, match="There must be a bound for each"):
+        from_narrow(np.zeros(shape, dtype=np.uint64), np.ones(bounds))
+
+
 def test_the_bytes_are_the_same_on_every_machine():
     """Written down by hand: little endian, 1 is 2^192 units; and 1 of a bound 1 < 2^1 is 2^60 units."""
     one, minus = bytes(24) + b"\1" + bytes(23), bytes(24) + b"\xff" * 24

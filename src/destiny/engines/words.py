@@ -99,7 +99,7 @@ def to_narrow(numbers: Array, bounds: Array) -> Words:
         At least the total over all agents of the magnitudes, the same at every agent. The unit is 2^(E - 61)
         for the least E with bound < 2^E. Numbers whose bound is 0 must be 0.
     """
-    exponents = _exponents(bounds)
+    exponents = _exponents(bounds, numbers.shape)
     if not (fits := np.abs(numbers) <= bounds * (1 + EXCESS)).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
@@ -116,7 +116,7 @@ def from_narrow(words: Words, bounds: Array) -> Array:
     A total above its bound by more than `EXCESS` raises `OutOfRangeError`. Totals below 2^-1022 are rounded
     twice.
     """
-    exponents = _exponents(bounds)
+    exponents = _exponents(bounds, words.shape)
     signed = words.astype(np.uint64, copy=False).view(np.int64)
     with np.errstate(over="ignore"):  # infinity is above every bound
         numbers: Array = np.ldexp(signed.astype(np.float64), exponents - BITS)
@@ -179,8 +179,12 @@ def _bit_length(words: Words) -> NDArray[np.intp]:
     return np.frexp((words & ~(words >> np.uint64(1))).astype(np.float64))[1].astype(np.intp)
 
 
-def _exponents(bounds: Array) -> NDArray[np.intc]:
+def _exponents(bounds: Array, shape: tuple[int, ...]) -> NDArray[np.intc]:
     """The least E with bound < 2^E; 0 of a bound 0."""
+    if bounds.shape != shape or len(shape) != 1:
+        raise ValueError(
+            f"There must be a bound for each of (k,) numbers, but there are {bounds.shape} and {shape}."
+        )
     if not (fits := (bounds >= 0) & (bounds <= LARGEST_BOUND)).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
