@@ -21,11 +21,11 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
-from destiny.engines.fixed_point import NARROW
+from destiny.engines.private_sums import WIDE
 from destiny.engines.quantisation import message_bytes
-from destiny.engines.totals import message_size
 from destiny.errors import DestinyError, MissingExtraError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
@@ -42,12 +42,12 @@ from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
 
 if TYPE_CHECKING:
-    from destiny.agents.privacy.setup import Privacy
+    from destiny.agents.privacy.hiding import AgentHiding
 
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
+COUNT = 1  # word of a private sum that counts the agents
 SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
-MOST_GROUPS = 2 * NARROW + 2  # exponents in a message of centring or of the last averaging
 STARTS = 2  # times an agent's own start that neighbours may take to start
 
 
@@ -130,9 +130,13 @@ class Agent(AgentProcess):
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
-        rounds = 0 if self.saved is None else int(self.saved.facts["round"])
-        self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
-        self.connect(loud, largest_message(settings)[1], degree=1 if self.privacy is None else 2)
+        turns = 0 if self.saved is None else int(self.saved.facts["turn"])
+        self.hiding = open_hiding(settings, self.checkpoints.folder, turns)
+        self.connect(loud, largest_message(settings)[1])
+        self.statements = None
+        if not settings.network.changes:
+            notary = self.hiding.notary if self.hiding is not None else plain_notary(settings)
+            self.statements = Statements(notary, self.connections.neighbours, folder, settings.run)
         self.connections.mark = self.checkpoints.mark
         self.driver = Driver(
             self.algorithm,
@@ -145,7 +149,9 @@ class Agent(AgentProcess):
     @property
     def engine(self) -> SingleAgentEngine:
         s = self.settings
-        return SingleAgentEngine(self.connections, s.index, self.outbox, self.privacy, s.messages.few_bits)
+        return SingleAgentEngine(
+            self.connections, s.index, self.outbox, self.statements, self.hiding, s.messages.few_bits
+        )
 
     def go(self) -> Outcome:
         """Run from the start or the last checkpoint to the answer."""
@@ -184,7 +190,7 @@ class Agent(AgentProcess):
             outcome = replace(outcome, notes=[*outcome.notes, *notes])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))
-        self.checkpoints.write_outbox(self.outbox, team.traffic.rounds)
+        self.checkpoints.write_outbox(self.outbox, team.traffic.turns)
         outcome.write(s.out, identity(s))
         return self.serve_until_neighbours_done(outcome)
 
@@ -195,8 +201,8 @@ class Agent(AgentProcess):
     def close(self) -> None:
         """Close connections and files."""
         super().close()
-        if self.privacy is not None:
-            self.privacy.close()
+        if self.hiding is not None:
+            self.hiding.log.close()
 
 
 def largest_message(settings: Settings) -> tuple[int, int]:
@@ -211,23 +217,38 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
     averages = max(n * p + SCALARS, first)
     if s.messages.private:
-        overhead = 1 + max(silent.groups, MOST_GROUPS)
-        numbers = max(silent.largest, message_size(averages)) + RIDERS + overhead
+        numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
         return numbers, 8 * numbers
     last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
 
 
-def open_privacy(settings: Settings, folder: Path, rounds: int = 0) -> Privacy | None:
-    """Keys and log of private sums, None where messages are plain; ``rounds`` were made before."""
+def plain_notary(settings: Settings) -> Notary:
+    """Who says who the neighbours of this agent are."""
+    return Notary(settings.index, settings.agents, [n.index for n in settings.neighbours])
+
+
+def open_hiding(settings: Settings, folder: Path, turns: int = 0) -> AgentHiding | None:
+    """Key and log of private messages, None where messages are plain; ``turns`` were made before."""
     if not settings.messages.private:
         return None
     try:
-        from destiny.agents.privacy.setup import Privacy
+        from destiny.agents.privacy.hiding import open_hiding as open_files
+        from destiny.agents.privacy.notary import Party
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "private sums need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
+            "private messages need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
             "into [messages] of every agent's file"
         ) from error
-    return Privacy.open(settings, folder, rounds)
+    party = Party(
+        settings.run,
+        settings.name,
+        settings.index,
+        settings.agents,
+        [n.index for n in settings.neighbours],
+        settings.files,
+        {n.index: n.around for n in settings.neighbours if n.around is not None},
+        settings.participants,
+    )
+    return open_files(party, folder, turns, settings.hello.digest)

@@ -76,7 +76,7 @@ class AgentCheckpoints:
 
     def load_outbox(self, finished: bool) -> tuple[Outbox, int]:
         """The messages on disk, and the first round this agent needs from its neighbours."""
-        round = 0 if self.saved is None else int(self.saved.facts["round"])
+        round = 0 if self.saved is None else int(self.saved.facts["turn"])
         if finished:  # neighbours may still need all that was sent
             ends = [npz.read(path, ("end",), ())[1]["end"] for path in self.folder.glob("sent-*.npz")]
             round = max(ends, default=round)
@@ -84,7 +84,7 @@ class AgentCheckpoints:
 
     def write(self, arrays: dict[str, Array], facts: dict[str, Any], outbox: Outbox) -> None:
         """Write the state and the messages since the last checkpoint, both or none."""
-        step, round = facts["step"], facts["round"]
+        step, round = facts["step"], facts["turn"]
         path = checkpoints.checkpoint_path(self.folder, step).with_suffix(".npz")
         npz.write(
             {**outbox.unsaved_file(self.folder, round), path: (arrays, {**facts, **self.identity})}, PRIVATE
@@ -111,7 +111,7 @@ def _create(folder: Path) -> None:
 
 def _newest(folder: Path) -> tuple[checkpoints.Saved | None, list[str]]:
     saved, notes = checkpoints.newest(folder)
-    if saved is None or Outbox.is_saved_to(folder, int(saved.facts["round"])):
+    if saved is None or Outbox.is_saved_to(folder, int(saved.facts["turn"])):
         return saved, notes
     for path in checkpoints.list_checkpoints(folder):
         if path.stem < checkpoints.checkpoint_path(folder, saved.facts["step"]).name:
@@ -127,7 +127,7 @@ def _rounds(folder: Path, saved: checkpoints.Saved | None) -> list[int]:
     rounds: list[int] = []
     for path in checkpoints.list_checkpoints(folder):
         with contextlib.suppress(CheckpointError):
-            round = int(npz.read(path, checkpoints.FACTS, ())[1]["round"])
-            if saved is not None and round <= saved.facts["round"]:
+            round = int(npz.read(path, checkpoints.FACTS, ())[1]["turn"])
+            if saved is not None and round <= saved.facts["turn"]:
                 rounds.insert(0, round)
     return rounds

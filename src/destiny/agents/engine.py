@@ -12,17 +12,19 @@ from scipy.sparse import csr_array
 
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
+from destiny.agents.statements import Statements
 from destiny.agents.transport.connections import Connections
-from destiny.agents.transport.event_loop import Absent
+from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.single_worker import SingleWorkerTeam
-from destiny.errors import DestinyError, SettingsError
+from destiny.engines.words import OutOfRangeError
+from destiny.errors import DestinyError, PrivacyError, SettingsError
 from destiny.networks.local_view import Neighbourhood
-from destiny.protocols import Array, Problem, TopologyBase
+from destiny.protocols import Array, Bounds, Problem, TopologyBase
 from destiny.storage.checkpoint import Saved
 
 if TYPE_CHECKING:
-    from destiny.agents.privacy.setup import Privacy
+    from destiny.agents.privacy.hiding import AgentHiding
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,10 @@ class SingleAgentEngine:
     connections: Connections
     index: int
     outbox: Outbox
-    privacy: Privacy | None = None
-    """Keys and log, where sums are private."""
+    statements: Statements | None = None
+    """What agents tell all others once, where sums are made."""
+    hiding: AgentHiding | None = None
+    """Keys and log, where messages are private."""
     few_bits: bool = False
     """Whether messages hold integers."""
     leader = True
@@ -48,10 +52,10 @@ class SingleAgentEngine:
             self.connections.meet()
         except Absent:
             raise self.nobody() from None
+        exchange.begin()
         self._learn(network)
         agents = OneAgent([self.index], problem.host([self.index]), network, exchange)
-        agents.masked = exchange.masked
-        exchange.begin()
+        agents.hiding = self.hiding
         return AgentTeam(agents)
 
     def open(self, network: TopologyBase) -> Exchange:
@@ -62,17 +66,21 @@ class SingleAgentEngine:
 
     def serve(self, network: TopologyBase) -> None:
         """Listen and call, to repeat what was sent: this agent has its answer."""
-        exchange = self.open(network)
+        self.open(network)
         self._learn(network)
-        exchange.begin()
 
     def _learn(self, network: TopologyBase) -> None:
+        """What follows from who takes part: weights, the tree for sums, masks."""
+        known = self.statements if self.statements is not None and self.statements.all_known() else None
         if isinstance(network, Neighbourhood):
             network.learn({n.index: n.degree or 0 for n in self.connections.neighbours})
+            if known is not None:
+                network.learn_links(known.links)
+        if known is not None and self.hiding is not None:
+            self.hiding.begin(known)
 
     def _exchange(self, network: TopologyBase) -> Exchange:
-        parts = self.connections, network, self.index, self.outbox
-        return Exchange(*parts, self.few_bits) if self.privacy is None else self.privacy.exchange(*parts)
+        return Exchange(self.connections, network, self.index, self.outbox, self.statements, self.few_bits)
 
     def nobody(self) -> DestinyError:
         """The error to raise: which neighbours are missing, and why."""
@@ -88,6 +96,24 @@ class SingleAgentEngine:
 
 class OneAgent(HostedAgents):
     """An agent that counts what it sends itself, whether or not it knows the whole network."""
+
+    exchange: Exchange
+
+    @property
+    def tree_messages(self) -> int:
+        """Messages of a sum that this agent sends."""
+        return self.tree.messages(self.ids.tolist())
+
+    def all_reduce(self, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
+        """As that of all engines; an agent whose numbers cannot be sent ends the run for all."""
+        try:
+            return super().all_reduce(*arrays, bounds=bounds)
+        except OutOfRangeError as error:  # its text has numbers of this agent
+            self.exchange.connections.send_bye("has numbers that its private messages cannot carry")
+            raise RunEnded(str(error)) from error
+        except PrivacyError as error:
+            self.exchange.connections.send_bye(str(error))
+            raise RunEnded(str(error)) from error
 
     def count_links(self, W: csr_array[Any, Any]) -> int:
         """Links to its neighbours."""

@@ -14,11 +14,11 @@ from scipy.sparse import csr_array
 
 from destiny.agents.outbox import EMPTY, Outbox, Sent, To
 from destiny.agents.statements import Statements
-from destiny.agents.tree_stream import TreeStream
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import Header, Kind, Refusal, is_finite
 from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
+from destiny.agents.tree_stream import TreeStream
 from destiny.engines.hosted import rows_of
 from destiny.engines.tree_sum import Row
 from destiny.errors import DestinyError, SettingsError

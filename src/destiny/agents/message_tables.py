@@ -9,7 +9,6 @@ from destiny.agents.transport.neighbour import Neighbour
 from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.experiments.schema import check
-from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.clipped import shortage
@@ -31,28 +30,21 @@ def read_messages(
         raise SettingsError(f"[messages] {unsteady_network}")
     if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
         raise SettingsError(f"[messages] {few}")
-    if isinstance(network, Neighbourhood):
-        alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
-        why = alone if degree == 1 else None
-    else:
-        why = exposure(network)
-    if setting is False or (setting is None and why is not None and not isinstance(network, Neighbourhood)):
+    why = exposure(network)
+    if setting is False or (setting is None and why is not None):
         reason = "" if setting is False else f" ({why})"
         return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
     if why is not None:
-        raise SettingsError(
-            f"sums cannot be private: {why}; link it to a second one, or write private = false into "
-            "[messages] of every agent's file"
-        )
+        raise SettingsError(f"[messages] {why}")
     if plain != PLAIN and setting is None:
         key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
         raise SettingsError(
-            f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
+            f"[messages] {key} = {value} cannot go with private messages, which agents use unless they are "
             f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
     return replace(plain, private=True), (
-        f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
-        "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
+        f"private messages: the other participants learn sums over all {network.agents} agents, who is linked "
+        "to whom, and when messages come"
     )
 
 

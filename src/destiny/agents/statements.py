@@ -49,7 +49,7 @@ class Notary:
 
     def same(self, one: Table, other: Table) -> bool:
         """Whether two statements of one agent say the same."""
-        return one["links"] == other["links"]
+        return bool(one["links"] == other["links"])
 
 
 class Statements:
@@ -93,7 +93,9 @@ class Statements:
         """Check a statement from a neighbour and keep it; to whom it is passed on, as messages."""
         self.received[peer.index] = self.received.get(peer.index, 0) + 1
         if self.received[peer.index] > 2 * self.notary.agents:  # each once, and once again after a restart
-            raise Refusal(f"sent more statements than there are agents, {self.notary.agents}, on one connection")
+            raise Refusal(
+                f"sent more statements than there are agents, {self.notary.agents}, on one connection"
+            )
         table = decode_json(content)
         index = self._checked_index(table)
         before = self.known.get(index)
@@ -159,5 +161,3 @@ class Statements:
                 f"{self.path} is damaged ({type(error).__name__}): remove it, and have all neighbours running"
             ) from error
         return known
-
-

@@ -53,7 +53,7 @@ class StatusFile:
         view, s = self.view, self.view.settings
         view.refresh()
         store = view.connections.store if view.connections.is_open else None
-        round = store.round if isinstance(store, Exchange) else 0
+        awaited = store.awaited if isinstance(store, Exchange) else []
         met = view.phase != WAITING  # before the first round agents wait until they have met
         waits = view.connections.wait_seconds >= LONG
         return {
@@ -67,7 +67,7 @@ class StatusFile:
             "phase": view.phase,
             "waiting": round_number(view.connections.wait_seconds if waits else 0.0),
             "step": view.step,
-            "round": max(round, view.round),
+            "round": view.round,
             "rounds": s.rounds,
             "rate": round_number(view.rate),
             "residual": round_number(view.residual),
@@ -83,7 +83,7 @@ class StatusFile:
                     and not n.done
                     and (
                         n.silent >= SILENT
-                        or (waits and (n.next_in <= round if met else n.connection is None))
+                        or (waits and ((n in awaited and not n.inbox) if met else n.connection is None))
                     ),
                     "received": n.bytes_in,
                     "sent": n.bytes_out,

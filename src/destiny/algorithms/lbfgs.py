@@ -147,7 +147,9 @@ class DestinyLBFGS(TotalsMethod):
             s, own = _with_sizes(s, G, own, agents)
         bounds = _bounds(s, agents)
         if s.meet.any():
-            Z, G, mean = averages(agents, s.trial, G, own, bounds=bounds and [X_BOUND * agents.count, *bounds])
+            Z, G, mean = averages(
+                agents, s.trial, G, own, bounds=bounds and [X_BOUND * agents.count, *bounds]
+            )
             s = _met(_grown(s, mean, agents), polar(Z[0]))
             if s.X.shape[2] - norm(Z[0]) ** 2 > SAME * s.X.shape[2]:  # gradients of different points
                 return s

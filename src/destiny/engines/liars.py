@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from destiny.engines.exchange import Exchange
 from destiny.engines.threads import Local, LocalTeam
+from destiny.engines.tree_sum import Row
 from destiny.errors import SettingsError
-from destiny.protocols import Array, Problem, TopologyBase
+from destiny.protocols import Array, Problem, TopologyBase, Tree
 from destiny.storage.checkpoint import Saved
 from destiny.validation import did_you_mean, is_whole
 
@@ -117,6 +118,13 @@ class LyingExchange:
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
         """The blocks of all agents as their neighbours hear them."""
+        return self.exchange.swap(round, self._told(round, blocks))
+
+    def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:
+        """The sums with what liars add to them."""
+        return self.exchange.all_reduce(turn, tree, self._told(turn, blocks))
+
+    def _told(self, round: int, blocks: Sequence[Array]) -> list[Array]:
         heard = []
         for k, block in enumerate(blocks):
             honest = np.delete(block, self.liars, axis=0)
@@ -125,4 +133,4 @@ class LyingExchange:
                 rng = np.random.default_rng([self.seed, agent, round, k])
                 told[agent] = self.attack(block[agent], honest, rng)
             heard.append(told)
-        return self.exchange.swap(round, heard)
+        return heard

@@ -17,7 +17,7 @@ from destiny.engines.words import LIMBS, Words, from_narrow, from_wide, to_narro
 from destiny.errors import PrivacyError
 from destiny.protocols import Array, Bounds
 
-
+WIDE = LIMBS  # words of a number without a bound
 PREFIX = "private/"  # of the arrays in a checkpoint
 
 
@@ -58,7 +58,9 @@ class PrivateSums:
         """
         limits = _limits(self.count, blocks, bounds)
         ones = np.ones((len(blocks[0]), 1))
-        narrow = np.concatenate([ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1)
+        narrow = np.concatenate(
+            [ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1
+        )
         parts = [np.stack([to_narrow(row, limits) for row in narrow])]
         wide = [b for b, bound in zip(blocks, bounds, strict=True) if bound is None]
         if wide:
@@ -85,7 +87,9 @@ class PrivateSums:
 
     def numbers(self, blocks: Sequence[Array], bounds: Bounds) -> int:
         """Words in a message."""
-        return 1 + sum(b.shape[1] * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True))
+        return 1 + sum(
+            int(b.shape[1]) * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True)
+        )
 
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import numpy as np
-
 from destiny.engines import quantisation
 from destiny.engines.hosted import HostedAgents
 from destiny.protocols import Array, Bounds

@@ -159,7 +159,7 @@ class NoChannel:
         return blocks
 
     def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:  # noqa: ARG002
-        return [tree_sum(tree, block) for block in blocks]
+        return [tree_sum(tree, list(block)) for block in blocks]
 
     def once(self, compute: Callable[[], S]) -> S:
         return compute()

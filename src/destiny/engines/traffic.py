@@ -43,7 +43,7 @@ class Traffic:
             facts["round"],
             facts["scalars"],
             bytes=facts.get("bytes", 8 * facts["scalars"]),
-            turns=facts.get("turn", facts["round"]),
+            turns=facts["turn"],
             **counted,
         )
 

@@ -165,7 +165,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         self.var_ = self.scale_ = None
         if self.with_std:
             squares = session.average(
-                lambda i: _squares(session.rows[i], session.weights.get(i), mean[i]), np.abs, units=True
+                lambda i: _squares(session.rows[i], session.weights.get(i), mean[i]), np.abs
             )
             with np.errstate(invalid="ignore"):
                 variance = squares.common / sums.common[n:]

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError, SettingsError
-from destiny.estimators.averager import Average
 from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array

@@ -29,8 +29,6 @@ from destiny.run.result import Result
 from destiny.run.solve import solve
 
 WHOLE = 1e-12  # relative rounding of a sum over all agents
-    50  # of a random network: less than one in a hundred of the default ones has an agent with one neighbour
-)
 
 
 class FitSession:

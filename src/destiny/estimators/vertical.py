@@ -68,8 +68,7 @@ class Vertical:
     def _start(self, parties: int) -> tuple[TopologyBase, int]:
         """Return the network and the seed of a fit."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        messages = choose_messages(self.messages, type(self).__name__)
-        return build_network(self.network, parties, seed, messages), seed
+        return build_network(self.network, parties, seed), seed
 
     @property
     def _parts(self) -> list[slice]:

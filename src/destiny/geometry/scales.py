@@ -17,7 +17,7 @@ def symmetric_scales(A: Array) -> Array:
     u = np.where(u > 0, u, sizes.max(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = sizes / np.sqrt(u[..., :, None] * u[..., None, :])
-    return u * np.maximum(1.0, np.nan_to_num(excess, nan=0.0, posinf=0.0).max(axis=-1))
+    return np.asarray(u * np.maximum(1.0, np.nan_to_num(excess, nan=0.0, posinf=0.0).max(axis=-1)))
 
 
 def column_scales(R: Array, u: Array) -> tuple[Array, Array]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from destiny.errors import NetworkError
 from destiny.networks.links import tidy
 from destiny.networks.weights import assemble
-from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase, Tree, spanning_tree
 
 
@@ -73,9 +73,9 @@ class Neighbourhood(TopologyBase):
                         "not: one of their files is wrong"
                     )
         ends = np.cumsum([0, *(len(links[agent]) for agent in range(self.agents))])
-        others = np.concatenate([np.sort(np.asarray(links[agent])) for agent in range(self.agents)])
+        columns = np.concatenate([np.sort(np.asarray(links[agent])) for agent in range(self.agents)])
         size = (self.agents, self.agents)
-        self.tree = spanning_tree(csr_array((np.ones(len(others)), others, ends), shape=size))
+        self.tree = spanning_tree(csr_array((np.ones(len(columns)), columns, ends), shape=size))
 
     @property
     def depth(self) -> int:

@@ -89,7 +89,7 @@ class Products:
 
     def scales(self) -> Array:
         """The diagonals of 2c A A^T, ``(k, n)``."""
-        return 2 * abs(self.factor) * np.sum(np.square(self.data), axis=2)
+        return np.asarray(2 * abs(self.factor) * np.sum(np.square(self.data), axis=2))
 
     def value(self, X: Array) -> Array:
         """c ||A^T X - D^T||_F^2."""

@@ -146,7 +146,11 @@ class HostedTotal:
     def scales(self) -> Array:
         """Those of the sum: the weighted sums of the parts' scales."""
         total: Array = sum(
-            (abs(weight) * part.scales() for weight, part in zip(self.weights, self.parts, strict=True) if isinstance(part, QuadraticHosted)),
+            (
+                abs(weight) * part.scales()
+                for weight, part in zip(self.weights, self.parts, strict=True)
+                if isinstance(part, QuadraticHosted)
+            ),
             np.zeros(()),
         )
         return total

@@ -108,4 +108,3 @@ def spanning_tree(W: csr_array[Any, Any]) -> Tree:
     agents, first = np.unique(rows[nearer], return_index=True)  # the first of each row has the lowest index
     parents[agents] = links.indices[nearer][first]
     return Tree(parents, int(best.max()))
-

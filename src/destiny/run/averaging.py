@@ -29,7 +29,7 @@ def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tupl
             *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
         ), True
     if network.tree is not None:
-        return averages(agents, *arrays), True
+        return _exact(agents, arrays), True
     return _settle(agents, network, arrays, _relative_change)
 
 
@@ -55,6 +55,16 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
 def rounds_to_agree(network: TopologyBase) -> int | None:
     """Rounds that `agree` takes, None if they are not known beforehand."""
     return None if network.depth is None else 2 * network.depth
+
+
+def _exact(agents: HostedAgents, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Averages by sums; private ones of matrices ``(hosted, n, p)`` relative to the sizes of their rows."""
+    if not agents.private:
+        return averages(agents, *arrays)
+    matrices = [a for a in arrays if a.ndim == 3]
+    sizes = iter(agents.all_reduce(*(np.abs(a).max(axis=2) for a in matrices)) if matrices else ())
+    bounds = [np.broadcast_to(next(sizes)[0][:, None], a.shape[1:]) if a.ndim == 3 else None for a in arrays]
+    return averages(agents, *arrays, bounds=bounds)
 
 
 Change = Callable[[Sequence[Array], Sequence[Array]], Array]

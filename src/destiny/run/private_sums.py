@@ -17,9 +17,13 @@ def require_private(algorithm: AlgorithmBase, problem: ProblemBase, network: Top
         raise MismatchError(
             f"{about.title} is a method for one agent, which has nobody to hide from: leave private out"
         )
-    if about is None or about.totals:  # a method of the user's own is refused when it averages over neighbours
+    if (
+        about is None or about.totals
+    ):  # a method of the user's own is refused when it averages over neighbours
         return
-    raise MismatchError(f"private messages are sums over all agents, which {algorithm.kind} does not use: {_instead(problem)}")
+    raise MismatchError(
+        f"private messages are sums over all agents, which {algorithm.kind} does not use: {_instead(problem)}"
+    )
 
 
 def _instead(problem: ProblemBase) -> str:
@@ -31,7 +35,9 @@ def _instead(problem: ProblemBase) -> str:
     if problem.batches:
         return "there is no private method for mini-batches; leave private out, or batch"
     if problem.quadratic:
-        return "use destiny-newton" + (", or destiny-krylov for many columns" if problem.kind == "pca" else "")
+        return "use destiny-newton" + (
+            ", or destiny-krylov for many columns" if problem.kind == "pca" else ""
+        )
     return "use destiny-lbfgs"
 
 

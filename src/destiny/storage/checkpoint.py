@@ -17,7 +17,7 @@ from destiny.protocols import Array, Topology
 from destiny.storage import checkpoint_sets as sets
 from destiny.storage import npz
 
-FACTS = ("step", "round", "scalars", "seconds", "asked", "agreed", "cost")
+FACTS = ("step", "round", "turn", "scalars", "seconds", "asked", "agreed", "cost")
 ARRAYS = ("array/history", "array/values")
 KEPT = 2  # the newest may be damaged by a crash of the machine; the one before is then still there
 

@@ -404,7 +404,7 @@ class AsyncAgent(AgentProcess):
         hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange)
         X, sent = self.state.X[None], self.numbers_sent
         outcome = answers.find(hosted, network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
-        self.checkpoints.write_outbox(self.outbox, hosted.traffic.rounds)
+        self.checkpoints.write_outbox(self.outbox, hosted.traffic.turns)
         return replace(
             outcome,
             notes=[*outcome.notes, *self.members.remarks(self.state)],

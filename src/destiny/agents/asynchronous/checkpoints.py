@@ -19,7 +19,13 @@ from destiny.storage.checkpoint import Saved, run_arrays
 
 LIFE_FILE, AGREED = "life.json", "agreed.npz"
 MEMBERS, REQUESTS, DEPARTED = "members.json", "requests.json", "departed.json"
-NO_ROUNDS = {"round": 0, "asked": 0, "agreed": 0, "cost": 1}  # facts of checkpoints that have none here
+NO_ROUNDS = {
+    "round": 0,
+    "turn": 0,
+    "asked": 0,
+    "agreed": 0,
+    "cost": 1,
+}  # facts of checkpoints that have none here
 
 
 class AsyncCheckpoints(AgentCheckpoints):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from destiny.agents.privacy.notary import Party, SigningNotary
 from destiny.agents.privacy.pair_masks import PairMasks, Past, pair_secret, partners
 from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
-from destiny.agents.privacy.signed import SigningNotary
 from destiny.agents.statements import Statements
 from destiny.engines.private_sums import PREFIX
 from destiny.engines.words import Words
@@ -84,9 +84,12 @@ class AgentHiding:
         self.past = Past.resume(arrays[PAST][0].astype(np.uint8).tobytes())
 
 
-def open_hiding(notary: SigningNotary, folder: Path, turns: int, settings: str) -> AgentHiding:
-    """Key and log in the folder of the checkpoints; raises CheckpointError if one is lost or damaged."""
-    log = SentLog(folder, notary.run, turns)
-    notary.secret = RunKey.keep(folder, log.begun, sent=log.end > 0)
+def open_hiding(party: Party, folder: Path, turns: int, settings: str) -> AgentHiding:
+    """Key and log in the folder of the checkpoints; raises CheckpointError if one is lost or damaged.
+
+    ``turns`` were made before the checkpoint, ``settings`` is the digest of what all agents must have alike.
+    """
+    log = SentLog(folder, party.run, turns)
+    secret = RunKey.keep(folder, log.begun, sent=log.end > 0)
     log.begin()  # not before there is a new key: an old one would pass for that of this log
-    return AgentHiding(notary, log, settings)
+    return AgentHiding(SigningNotary(party, secret), log, settings)

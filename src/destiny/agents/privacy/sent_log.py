@@ -1,69 +1,56 @@
-"""What an agent has sent under masks, so that no restart makes it send something else for the same round."""
+"""What an agent has sent under masks, so that no restart makes it send something else for the same sum."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import secrets
-import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from cryptography.hazmat.primitives import hashes, hmac
-from cryptography.hazmat.primitives.poly1305 import Poly1305
-
+from destiny.engines.words import Words
 from destiny.errors import CheckpointError
-from destiny.protocols import Array
 
 FILE = "sent.log"
-KEY_BYTES = 32
 
 
 class SentLog:
-    """Lines that are only ever appended: weights, a tag of each round's numbers, each choice of exponents.
+    """A line for each sum, only ever appended: its turn, and a digest of the masked words.
 
-    Two different messages under one mask would tell their difference, the same numbers with two weights too,
-    and one message under many exponents more than its sum. A line is written before what it says is sent. The
-    first line names the run: masks of another run are others, so its lines are of no use. It also has the key
-    of the tags, which nobody else may read: who knew it could look for other numbers of the same tag.
+    Two different messages under one mask would reveal their difference. A line is written before what it says
+    is sent. The first line names the run: masks of another run are others, so its lines are of no use.
 
     Parameters
     ----------
     folder : Path
     run : str
-    rounds : int
-        Rounds of this run's checkpoint, which must be in the log.
+    turns : int
+        Turns of this run's checkpoint, which must be in the log.
 
     Attributes
     ----------
-    before : int
-        One after the last round that an earlier process has begun to send.
+    end : int
+        One after the last sum that an earlier process has begun to send.
     begun : bool
         Whether there was a log of this run already. Without one nobody knows what was sent under a key.
     """
 
-    def __init__(self, folder: Path, run: str, rounds: int = 0) -> None:
+    def __init__(self, folder: Path, run: str, turns: int = 0) -> None:
         self.path = folder / FILE
-        self.tags: dict[int, str] = {}
-        self.plans: dict[tuple[int, int], tuple[int, ...]] = {}
-        self.weights: dict[int, float] = {}
-        self.title = title = f"run {json.dumps(run)} "
+        self.title = f"run {json.dumps(run)}\n"
         content = self.path.read_bytes() if self.path.exists() else b""
         lines = content.splitlines(keepends=True)
-        if not lines or not lines[0].startswith(title.encode()):
+        if not lines or lines[0] != self.title.encode():
             lines = []
         # A line without an end is of a crash in the middle of it: nothing was sent.
         lines = [line for line in lines if line.endswith(b"\n")]
         self.begun = len(lines) > 0
-        self.key = self._read_key(lines[0][len(title) :]) if lines else secrets.token_bytes(KEY_BYTES)
-        for line in lines[1:]:
-            self._read(line.decode("ascii", errors="replace").split())
-        self.before = max(self.tags, default=-1) + 1
-        if self.before < rounds:
+        self.digests = dict(self._read(line) for line in lines[1:])
+        self.end = max(self.digests, default=-1) + 1
+        if self.end < turns:
             raise CheckpointError(
-                f"{self.path} must tell what was sent in {rounds} rounds; found {self.before}: bring it "
-                "back, or let all agents start a new run"
+                f"{self.path} must tell what was sent in {turns} turns; found {self.end}: bring it back, or let "
+                "all agents start a new run"
             )
         self.has_title = self.begun
         try:
@@ -76,82 +63,33 @@ class SentLog:
     def begin(self) -> None:
         """Write the first line if there is none, once the run has a key of which there was no log before."""
         if not self.has_title:
-            self._append(f"{self.title}{self.key.hex()}\n")
+            self._append(self.title)
             self.has_title = True
 
-    def _read_key(self, rest: bytes) -> bytes:
+    def _read(self, line: bytes) -> tuple[int, str]:
         try:
-            key = bytes.fromhex(rest.decode("ascii").strip())
-        except ValueError:
-            key = b""
-        if len(key) != KEY_BYTES:
-            raise self._damage()
-        return key
-
-    def _damage(self) -> CheckpointError:
-        return CheckpointError(
-            f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
-        )
-
-    def _read(self, words: list[str]) -> None:
-        try:
-            if words[0] == "sent":
-                self.tags[int(words[1])] = words[2]
-            elif words[0] == "weight":
-                self.weights[int(words[1])] = float.fromhex(words[2])
-            else:
-                self.plans[int(words[1]), int(words[2])] = tuple(map(int, words[3:]))
-        except (IndexError, ValueError) as error:
-            raise self._damage() from error
-
-    def add_weights(self, weights: Mapping[int, float]) -> None:
-        """Raise CheckpointError if an earlier process has sent with other weights to one of these receivers.
-
-        A receiver that says it has another number of neighbours than before would have another weight, and
-        the difference of what it gets under one mask is the sender's numbers.
-        """
-        for receiver, weight in weights.items():
-            if receiver not in self.weights:
-                self._write(f"weight {receiver} {weight.hex()}\n")
-                self.weights[receiver] = weight
-            elif self.weights[receiver] != weight:
-                raise CheckpointError(
-                    f"the weight of what this agent sends to agent {receiver} must be "
-                    f"{self.weights[receiver]:.6g}, as before it was started again; found {weight:.6g}: one "
-                    "of the two has another number of neighbours now, and masks must not be used twice; let "
-                    "all agents start a new run"
-                )
-
-    def add_round(self, round: int, numbers: Array) -> None:
-        """Raise CheckpointError if an earlier process has sent other numbers for this round."""
-        tag = self._tag(round, numbers)
-        if round not in self.tags:
-            self._write(f"sent {round} {tag}\n")
-            self.tags[round] = tag
-        elif self.tags[round] != tag:
+            turn, digest = line.decode("ascii").split()
+            return int(turn), digest
+        except ValueError as error:
             raise CheckpointError(
-                f"the numbers of round {round} are not those that this agent has sent before it was started "
-                "again, and masks must not be used twice: run it on a machine of the same type with the same "
-                "libraries, or let all agents start a new run"
+                f"{self.path} is damaged: all agents must start a new run, as nobody knows what was sent"
+            ) from error
+
+    def add(self, turn: int, parts: Sequence[Words]) -> None:
+        """Raise CheckpointError if an earlier process has sent other words in this turn."""
+        whole = hashlib.sha256()
+        for words in parts:
+            whole.update(words.data)
+        digest = whole.hexdigest()
+        if turn not in self.digests:
+            self._append(f"{turn} {digest}\n")
+            self.digests[turn] = digest
+        elif self.digests[turn] != digest:
+            raise CheckpointError(
+                f"what this agent would send in turn {turn} is not what it has sent before it was started again, "
+                "and masks must not be used twice: run it on a machine of the same type with the same libraries, "
+                "data and settings, or let all agents start a new run"
             )
-
-    def _tag(self, round: int, numbers: Array) -> str:
-        """Poly1305 under a key that is this round's alone: a sixth of the time of SHA-256."""
-        keyed = hmac.HMAC(self.key, hashes.SHA256())
-        keyed.update(struct.pack("<Q", round))
-        return Poly1305.generate_tag(keyed.finalize(), np.ascontiguousarray(numbers).data.cast("B")).hex()
-
-    def add_plan(self, round: int, receiver: int, plan: tuple[int, ...]) -> bool:
-        """Whether these are the first exponents that a receiver has chosen for a round, or the same again."""
-        if (round, receiver) in self.plans:
-            return self.plans[round, receiver] == plan
-        self._write(f"plan {round} {receiver} {' '.join(map(str, plan))}\n")
-        self.plans[round, receiver] = plan
-        return True
-
-    def _write(self, line: str) -> None:
-        self.begin()
-        self._append(line)
 
     def _append(self, line: str) -> None:
         """Write a whole line or none: of half a line, a later process believes that nothing was sent."""

@@ -63,7 +63,9 @@ class TreeSums:
             if tree.children[agent]:
                 whole = whole.copy()
             for child in tree.children[agent]:
-                add_row(whole, waiting.pop(child) if child in self.places else self._receive(child, child, whole))
+                add_row(
+                    whole, waiting.pop(child) if child in self.places else self._receive(child, child, whole)
+                )
             parent = int(tree.parents[agent])
             if parent < 0:
                 total[:] = whole

@@ -1,6 +1,6 @@
-"""Keys of agents that are not connected: each signs its own, and a common neighbour passes it on.
+"""Statements of private runs: each agent signs its key and its neighbours, and all pass them on.
 
-This module and `masks` need the package cryptography.
+The modules of this folder need the package cryptography.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from cryptography.x509 import verification
 from destiny.agents.transport.messages import MAX_TEXT, Refusal
 from destiny.errors import SettingsError
 
-PURPOSE = b"destiny key statement 1"  # signed along: no other signature of a certificate's key will do
+PURPOSE = b"destiny key statement 2"  # signed along: no other signature of a certificate's key will do
 KEY = 32  # bytes of an X25519 key
 CHAIN = 8  # certificates of a statement at most
-TEXT = 2**15  # bytes of a statement as JSON: eight certificates with RSA keys of 4096 bits
 PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)  # of RSA signatures
 DEPTH = 4  # authorities between a certificate and one that is believed
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Who has which public key in a run, signed with the key of its certificate.
+    """Who has which public key and which neighbours in a run, signed with the key of its certificate.
 
     Attributes
     ----------
@@ -42,6 +41,8 @@ class Statement:
         The run, and the agent in it.
     key : bytes
         Its public key for the run (X25519).
+    links : tuple of int
+        Its neighbours.
     chain : tuple of bytes
         Its certificate and those that vouch for it (DER).
     signature : bytes
@@ -51,19 +52,27 @@ class Statement:
     name: str
     index: int
     key: bytes
+    links: tuple[int, ...]
     chain: tuple[bytes, ...]
     signature: bytes
 
     @classmethod
     def sign(
-        cls, run: str, name: str, index: int, key: bytes, chain: Sequence[bytes], private: Path
+        cls,
+        run: str,
+        name: str,
+        index: int,
+        key: bytes,
+        links: Sequence[int],
+        chain: Sequence[bytes],
+        private: Path,
     ) -> Statement:
         """Make and sign a statement with the private key in a PEM file."""
         try:
             signer = serialization.load_pem_private_key(private.read_bytes(), None)
         except (OSError, ValueError, TypeError) as error:
             raise SettingsError(f"[tls] key {private} cannot be used to sign: {error}") from error
-        signed = _signed_bytes(run, name, index, key)
+        signed = _signed_bytes(run, name, index, key, links)
         if isinstance(signer, ec.EllipticCurvePrivateKey):
             signature = signer.sign(signed, ec.ECDSA(hashes.SHA256()))
         elif isinstance(signer, rsa.RSAPrivateKey):
@@ -74,7 +83,7 @@ class Statement:
             raise SettingsError(
                 f"[tls] key {private} must be an ECDSA, RSA or Ed25519 key; found {type(signer).__name__}"
             )
-        return cls(run, name, index, key, tuple(chain), signature)
+        return cls(run, name, index, key, tuple(links), tuple(chain), signature)
 
     def table(self) -> dict[str, Any]:
         return {
@@ -82,6 +91,7 @@ class Statement:
             "name": self.name,
             "index": self.index,
             "key": _text(self.key),
+            "links": list(self.links),
             "chain": [_text(der) for der in self.chain],
             "signature": _text(self.signature),
         }
@@ -89,7 +99,15 @@ class Statement:
     @classmethod
     def read(cls, table: Any) -> Statement:
         """From a peer's table; refuses other entries, types and sizes. Nothing is verified yet."""
-        names = {"run": str, "name": str, "index": int, "key": str, "chain": list, "signature": str}
+        names = {
+            "run": str,
+            "name": str,
+            "index": int,
+            "key": str,
+            "links": list,
+            "chain": list,
+            "signature": str,
+        }
         if (
             not isinstance(table, dict)
             or set(table) != set(names)
@@ -104,11 +122,11 @@ class Statement:
         if len(key) != KEY:
             raise Refusal(f"sent a key of {len(key)} bytes, expected {KEY}")
         chain = tuple(_bytes(der) for der in table["chain"])
-        return cls(table["run"], table["name"], table["index"], key, chain, signature)
+        return cls(table["run"], table["name"], table["index"], key, tuple(table["links"]), chain, signature)
 
     def check_signature(self) -> None:
         """Raise Refusal unless the key of the certificate has signed this statement."""
-        signed = _signed_bytes(self.run, self.name, self.index, self.key)
+        signed = _signed_bytes(self.run, self.name, self.index, self.key, self.links)
         try:
             public = x509.load_der_x509_certificate(self.chain[0]).public_key()
             if isinstance(public, ec.EllipticCurvePublicKey):
@@ -181,8 +199,8 @@ class Authorities:
         raise Refusal(f"passed on a certificate of {who}, of whose authority there is no revocation list")
 
 
-def _signed_bytes(run: str, name: str, index: int, key: bytes) -> bytes:
-    return PURPOSE + b"\0" + json.dumps([run, name, index, key.hex()]).encode()
+def _signed_bytes(run: str, name: str, index: int, key: bytes, links: Sequence[int]) -> bytes:
+    return PURPOSE + b"\0" + json.dumps([run, name, index, key.hex(), list(links)]).encode()
 
 
 def _text(raw: bytes) -> str:
