@@ -27,6 +27,10 @@ class MismatchError(SettingsError):
     """A method that cannot solve this problem; the text names both."""
 
 
+class PrivacyError(DestinyError):
+    """A run that would reveal more than its settings allow, if it continued."""
+
+
 class CheckpointError(DestinyError):
     """A checkpoint that is missing, damaged or belongs to another run."""
 

@@ -26,7 +26,7 @@ from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_te
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
-from destiny.errors import DestinyError, MissingExtraError
+from destiny.errors import DestinyError, MissingExtraError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
@@ -111,6 +111,8 @@ def run(
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
+            if isinstance(error, PrivacyError):  # so that neighbours do not wait for this agent
+                agent.connections.send_bye(f"was stopped: {error}")
             agent.event_log.record("end", why=str(error))
             raise
         finally:
@@ -164,7 +166,10 @@ class Agent(AgentProcess):
         )
         for moment in moments:
             self.view.phase = "running"
+            change = self.driver.change
             stop = self.driver.after_step(moment, self.connections.pending_signal)
+            if change is None and self.driver.change is not None:
+                self.event_log.record("method", step=moment.step, why=self.driver.change)
             if stop is not None:
                 break
         assert stop is not None
@@ -180,7 +185,8 @@ class Agent(AgentProcess):
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
-        if notes := clipped.remark(s.messages):
+        notes = [*([] if self.driver.change is None else [self.driver.change]), *clipped.remark(s.messages)]
+        if notes:
             outcome = replace(outcome, notes=[*outcome.notes, *notes])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))

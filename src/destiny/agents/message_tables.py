@@ -15,7 +15,7 @@ from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.clipped import shortage
 from destiny.run.message_memory import unsteady
 from destiny.run.messages import PLAIN, Messages
-from destiny.run.private_sums import exposure
+from destiny.run.private_sums import cut, exposure
 
 MESSAGES = {**file.MESSAGES, "participants": list[str]}
 
@@ -23,7 +23,10 @@ MESSAGES = {**file.MESSAGES, "participants": list[str]}
 def read_messages(
     table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
 ) -> tuple[Messages, str]:
-    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
+    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
+
+    A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
+    """
     check(table, "[messages]", MESSAGES)
     setting, degree = table.get("private"), len(neighbours)
     plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
@@ -31,19 +34,19 @@ def read_messages(
         raise SettingsError(f"[messages] {unsteady_network}")
     if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
         raise SettingsError(f"[messages] {few}")
+    if setting is False:
+        return plain, f"{plain}: each neighbour learns all numbers this agent sends"
     if isinstance(network, Neighbourhood):
-        alone = f"this agent has one neighbour, {neighbours[0].name}, and would learn what it sends"
-        why = alone if degree == 1 else None
-    else:
-        why = exposure(network)
-    if setting is False or (setting is None and why is not None and not isinstance(network, Neighbourhood)):
-        reason = "" if setting is False else f" ({why})"
-        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
-    if why is not None:
         raise SettingsError(
-            f"sums cannot be private: {why}; link it to a second one, or write private = false into "
-            "[messages] of every agent's file"
+            'private sums need [network] with kind = "edges" and all links as edges, so that every agent can '
+            "check that no agent alone connects the others; found no [network]: add it, as destiny agents "
+            "init does, or write private = false into [messages] of every agent's file"
         )
+    why = exposure(network)
+    if why is not None and (setting or why == cut(network)):
+        raise SettingsError(f"{why}, by private = false in [messages] of every agent's file")
+    if why is not None:
+        return plain, f"{plain}: each neighbour learns all numbers this agent sends ({why})"
     if plain != PLAIN and setting is None:
         key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
         raise SettingsError(

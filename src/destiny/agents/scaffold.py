@@ -25,7 +25,7 @@ from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
 from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.messages import PLAIN, Messages
-from destiny.run.private_sums import exposure
+from destiny.run.private_sums import cut, exposure
 from destiny.validation import did_you_mean
 
 FILE, SCHEMA = "agent.toml", "agent.schema.json"
@@ -129,14 +129,14 @@ def write_agent_files(
     if algorithm_tables.is_asynchronous(kind):
         private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
-    if fixed:
+    if fixed and "algorithm" in tables:
+        shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
+    if fixed and not shared["messages"]["private"]:
         shared["stop"]["diameter"] = built.diameter
         centred = tables["problem"].get("center") or tables["problem"].get("standardise")
         if centred or "algorithm" not in tables:
             shared["stop"]["spectrum"] = list(built.spectrum)
-        if "algorithm" in tables:
-            shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
-    else:  # everybody has to know the links to agree on the weights of a round
+    else:  # to agree on the weights of a round, or to check what private sums hide, agents know all links
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
     come = _late(late, where, kind, built)
@@ -145,10 +145,8 @@ def write_agent_files(
         fitted = given.on(slowest_mixing(built, come))
         shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
+    # Agents that join late need the weights of links to agents that are away.
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
-    # So that no neighbour can pass somebody off as its neighbour, or leave one out, and who comes late knows
-    # the weights of links to those who are away; [network] tells the same.
-    told = fixed and (shared["messages"]["private"] or bool(come))
     for index, (name, host, port) in enumerate(where):
         mine: dict[str, Any] = {
             "agent": {
@@ -168,7 +166,7 @@ def write_agent_files(
                     "name": where[j][0],
                     "index": j,
                     "address": f"{_bracketed(where[j][1])}:{where[j][2]}",
-                    **({"neighbours": links[j]} if told else {}),
+                    **({"neighbours": links[j]} if fixed and come else {}),
                 }
                 for j in links[index]
             ],
@@ -202,8 +200,8 @@ def _messages(
     kept: tuple[str, ...] = ("bits", "clip")
     given = {key: table[key] for key in kept if key in table}
     why = exposure(network)
-    if setting and why is not None:
-        raise SettingsError(why)
+    if why is not None and (setting or (setting is None and why == cut(network))):
+        raise SettingsError(f"{why}, by --plain")
     if setting is False or why is not None:
         return {"private": False, **given}
     if (messages := Messages(**given)) != PLAIN:

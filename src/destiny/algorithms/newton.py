@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack
 from destiny.algorithms.blocks.totals import TotalsMethod
 from destiny.algorithms.blocks.zero_agents import ZeroAgents
 from destiny.algorithms.momentum import DestinyMomentum, MomentumState, residual_scale
-from destiny.errors import SettingsError
+from destiny.errors import PrivacyError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
 from destiny.protocols import Agents, Array, TopologyBase
 
@@ -22,6 +22,11 @@ MISFIT = 0.1  # largest relative error of A_i V; it is 0 for PCA and OLSR, 0.7 f
 FALL = 0.1  # a step is slow unless the slope falls below this fraction of ``mark``
 SLOW_STEPS = 6  # slow steps in a row after which the agents change to momentum
 SMALL = 1e-10  # relative slope from which no agent votes for momentum: rounding keeps it from falling
+VOTED = (
+    "an agent asks to change from destiny-newton to destiny-momentum, because the model does not fit its "
+    "objective or steps make no progress; that cannot be done with private messages, as the sums of "
+    "destiny-momentum reveal more than averages: use destiny-lbfgs"
+)
 # Every state must have the same arrays: until a change to momentum its state is that of gradients 0.
 PLACEHOLDER = DestinyMomentum(beta=1.0, spectrum=(0.0, 0.0))
 
@@ -38,7 +43,7 @@ class NewtonState:
     quadratic: Array
     """1 if the A_i are known and constant."""
     vote: Array
-    """1 if the agent votes for momentum; one vote is enough."""
+    """1 if the agent votes for momentum; one vote is enough, unless the f_i are quadratic."""
     disagreement: Array
     """Distance of X_i from the mean where the last step began."""
     slope: Array
@@ -66,7 +71,8 @@ class DestinyNewton(TotalsMethod):
     all obtain the same X. Fixed points are stationary points of the mean of the f_i. For PCA and regression
     A_i is known in closed form and one step suffices; otherwise every step estimates it from 2 n / p
     gradients. If the Hessian of an f_i is not of the form V -> A V, or the steps make no progress, all agents
-    change to `DestinyMomentum` and continue from the present X. See docs/newton.md.
+    change to `DestinyMomentum` and continue from the present X. With private messages the run ends with a
+    `PrivacyError` instead: the sums of `DestinyMomentum` reveal more than means. See docs/newton.md.
 
     A message has about n (n + 1) / 2 + 2 n p numbers. The first one contains A_i: for PCA, the second moments
     of the agent's data. With private messages, neighbours learn only the mean.
@@ -139,7 +145,9 @@ class DestinyNewton(TotalsMethod):
         if s.fallen.any():
             return self._with_momentum(s, self._momentum.step(s.momentum, agents))
         Z, vote, R, model = self._average(s, agents)
-        if vote.any():
+        if vote.any() and not s.quadratic.all():  # models of quadratic f_i are exact: only a liar votes
+            if agents.private:
+                raise PrivacyError(VOTED)
             s = replace(s, fallen=np.ones_like(s.fallen))
             return self._with_momentum(s, self._momentum.init(s.X, agents))
         start = polar(Z)
@@ -173,10 +181,10 @@ class DestinyNewton(TotalsMethod):
         return replace(s, R=agents.gradient(s.X) - A @ s.X, model=pack(A))
 
     def _vote_if_slow(self, s: NewtonState) -> NewtonState:
-        """Vote for momentum after `SLOW_STEPS` slow steps."""
+        """Vote for momentum after `SLOW_STEPS` slow steps, unless the f_i are quadratic."""
         fell = s.slope < FALL * s.mark
         slow = np.where(fell, 0.0, s.slow + 1)
-        vote = (slow >= SLOW_STEPS) & (s.slope > SMALL)
+        vote = (slow >= SLOW_STEPS) & (s.slope > SMALL) & (s.quadratic == 0)
         return replace(s, mark=np.where(fell, s.slope, s.mark), slow=slow, vote=vote.astype(np.float64))
 
     def _with_momentum(self, s: NewtonState, momentum: MomentumState) -> NewtonState:
@@ -188,22 +196,28 @@ class DestinyNewton(TotalsMethod):
         return replace(momentum, rounds=momentum.filter.rounds)
 
     def exhausted(self, s: NewtonState) -> str | None:
-        """Whether the slope is so small that steps change rounding only, and has not fallen for a while."""
-        if s.fallen.any() or not (s.slope.max() <= SMALL and s.slow.min() >= SLOW_STEPS):
+        """Why the slope has not fallen for a while, if no agent votes for momentum."""
+        if s.fallen.any() or s.slow.min() < SLOW_STEPS:
             return None
-        return "rounding allows no less: raise the tolerance"
+        if s.slope.max() <= SMALL:
+            return "rounding allows no less: raise the tolerance"
+        if s.quadratic.all():
+            return "local minimisation makes no more progress: scale the features, or use destiny-momentum"
+        return None
+
+    def change(self, s: NewtonState) -> str | None:
+        """Sentence on the change to momentum, once it has happened."""
+        if not s.fallen.any():
+            return None
+        why = "steps made no progress, or the Hessian of some f_i is not of the form V -> A V"
+        return f"went on with destiny-momentum: {why}"
 
     def remarks(self, s: NewtonState, ids: NDArray[np.intp], converged: bool) -> list[str]:
         """Sentences on the cost of local minimisations and on a change to momentum."""
         notes = [f"local minimisation took at most {s.products.max():.0f} products with the n x n model"]
-        if not s.fallen.any():
+        if (change := self.change(s)) is None:
             return notes
-        why = "steps made no progress, or the Hessian of some f_i is not of the form V -> A V"
-        return [
-            *notes,
-            f"went on with destiny-momentum: {why}",
-            *self._momentum.remarks(s.momentum, ids, converged),
-        ]
+        return [*notes, change, *self._momentum.remarks(s.momentum, ids, converged)]
 
     def residual(self, s: NewtonState) -> Array:
         """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""

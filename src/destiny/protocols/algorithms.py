@@ -222,6 +222,10 @@ class AlgorithmBase(ABC):
         """Why further steps change nothing, in words; None where they may."""
         return None
 
+    def change(self, state: Any) -> str | None:  # noqa: ARG002
+        """Sentence on a change to another method during the run, for log and result; None without one."""
+        return None
+
     def remarks(self, state: Any, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Notes on the last state of the agents ``ids``, for the result."""
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from destiny.run.moment import Moment
 from destiny.run.stopping import Diverged, Rounds, Rule, RunStatus, Stop, Tolerance
 from destiny.storage.checkpoint import Saved, flatten
 
+logger = logging.getLogger(__name__)
 ALIKE = (Tolerance, Diverged, Rounds)  # rules that see the same numbers in every process of a run
 
 
@@ -77,6 +79,8 @@ class Driver:
         Rounds of the last step.
     signal : str or None
         Name of a signal that a process of the run has received.
+    change : str or None
+        Sentence on a change to another method, once it has happened.
     """
 
     algorithm: AlgorithmBase
@@ -89,6 +93,7 @@ class Driver:
         self.cost = self.algorithm.rounds_per_step
         self.interval = 1 if self.algorithm.few_steps else self.observe.every
         self.signal: str | None = None
+        self.change: str | None = None
         self.begun = False
         self.round_before = 0
 
@@ -103,6 +108,9 @@ class Driver:
         if fresh and moment.step > 0:
             self.cost = moment.round - self.round_before
         self.round_before = moment.round
+        if self.change is None and (change := self.algorithm.change(moment.parts[0])) is not None:
+            self.change = change
+            logger.warning("after step %d %s %s", moment.step, self.algorithm.kind, change)
         gradients = moment.traffic.gradients
         status = RunStatus(
             moment.step,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.sparse import csr_array
 
 from destiny.errors import MismatchError, NetworkError
 from destiny.protocols import AlgorithmBase, TopologyBase
 from destiny.run.own_network import CheckedTopology
 
+SHOWN = 6  # agents of a part that are named
 HIDING = 3  # neighbours: with two, a receiver and one of them together know what the other sent
 
 
@@ -45,7 +49,33 @@ def exposure(network: TopologyBase) -> str | None:
             f"private sums need at least two neighbours each, as the sum over one is what it sent; agent "
             f"{agent} has agent {int(other)} only: add a link, or leave private out"
         )
-    return None
+    return cut(network)
+
+
+def cut(network: TopologyBase) -> str | None:
+    """Which agent alone connects parts of the network, whose sums it would learn; None if there is none."""
+    import networkx as nx
+
+    W = network.at(0)
+    graph = nx.from_scipy_sparse_array(csr_array((np.abs(W.data), W.indices, W.indptr), shape=W.shape))
+    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
+    agent = min(nx.articulation_points(graph), default=None)
+    if agent is None:
+        return None
+    graph.remove_node(agent)
+    parts = sorted(sorted(part) for part in nx.connected_components(graph))
+    named = " and ".join(_named(part) for part in parts)
+    return (
+        f"private sums need a network that stays connected without any one agent; without agent {agent} this "
+        f"one falls into {named}, and agent {agent} would learn the sum over each part: add links between "
+        "the parts, or leave private out"
+    )
+
+
+def _named(part: list[Any]) -> str:
+    shown = ", ".join(map(str, part[:SHOWN]))
+    rest = f" and {len(part) - SHOWN} more" if len(part) > SHOWN else ""
+    return f"agents {shown}{rest}" if len(part) > 1 else f"agent {shown}"
 
 
 def smallest_degree(network: TopologyBase) -> int:
