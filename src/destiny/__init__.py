@@ -15,6 +15,7 @@ from destiny.errors import (
     MismatchError,
     MissingExtraError,
     NetworkError,
+    PrivacyError,
     ProblemError,
     SettingsError,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "MismatchError",
     "MissingExtraError",
     "NetworkError",
+    "PrivacyError",
     "ProblemError",
     "Result",
     "SettingsError",

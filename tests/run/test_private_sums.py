@@ -126,16 +126,6 @@ def test_a_network_that_one_agent_connects_is_refused(network, parts):
         destiny.solve(problem, network, messages=PRIVATE)
 
 
-def test_the_agent_of_a_cut_would_learn_the_sum_over_each_part():
-    """The masks of links cancel within each part of the network without that agent."""
-    W = TRIANGLES.at(0).toarray()
-    links = (W != 0) & ~np.eye(5, dtype=bool)
-    keys = np.triu(rng_data(5, 5) * links)
-    sent = np.arange(5.0) + (keys - keys.T).sum(axis=1)
-    part, own = [1, 2], keys[0] - keys[:, 0]
-    assert sent[part].sum() + own[part].sum() == pytest.approx(1.0 + 2.0)
-
-
 def test_centring_works_by_sums_too(tmp_path):
     rng = np.random.default_rng(3)
     silos = [rng.standard_normal((6, 20)) + 5 for _ in range(6)]
