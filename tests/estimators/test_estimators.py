@@ -355,7 +355,8 @@ def test_the_package_does_not_import_scikit_learn_and_says_what_to_install():
         "except destiny.MissingExtraError as error: print(error)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told == 'destiny.estimators needs scikit-learn: pip install "destiny-stiefel[sklearn]"\n'
+    how = 'pip install ".[sklearn]" in a checkout of DESTINY'
+    assert told == f"destiny.estimators needs scikit-learn: {how}\n"
 
 
 def test_a_variance_beyond_the_tolerance_is_not_called_converged():

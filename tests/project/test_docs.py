@@ -54,6 +54,12 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
     assert (asked.problem.shape, asked.problem.agents, list(asked.algorithms)) == ((30, 10), 32, ["DESTINY"])
 
 
+def test_extras_are_installed_from_a_checkout():
+    """Until the package is on an index, its name there could be anybody's."""
+    for path in [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "deploy").iterdir()]:
+        assert not re.search(r"pip install [^\n`]*destiny-stiefel", path.read_text(encoding="utf-8")), path
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):

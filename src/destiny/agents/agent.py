@@ -26,7 +26,7 @@ from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_te
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
-from destiny.errors import DestinyError, MissingExtraError, PrivacyError
+from destiny.errors import INSTALL, DestinyError, MissingExtraError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
@@ -233,7 +233,7 @@ def open_privacy(settings: Settings, folder: Path, rounds: int = 0) -> Privacy |
         from destiny.agents.privacy.setup import Privacy
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "private sums need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
+            f"private sums need cryptography: {INSTALL.format(extra='tls')}, or write private = false "
             "into [messages] of every agent's file"
         ) from error
     return Privacy.open(settings, folder, rounds)

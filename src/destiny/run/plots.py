@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from destiny.errors import MissingExtraError, SettingsError
+from destiny.errors import INSTALL, MissingExtraError, SettingsError
 from destiny.run.history import History
 
 PANELS = {
@@ -33,7 +33,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.figure
     except ImportError as error:
-        raise MissingExtraError('pictures need matplotlib: pip install "destiny-stiefel[plot]"') from error
+        raise MissingExtraError(f"pictures need matplotlib: {INSTALL.format(extra='plot')}") from error
     return matplotlib.figure
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.errors import MissingExtraError, ProblemError
+from destiny.errors import INSTALL, MissingExtraError, ProblemError
 
 
 def column_names_of(file: Path) -> list[str]:
@@ -59,7 +59,7 @@ def _open(file: Path) -> Any:
         parquet = import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtraError(
-            f"{file} is a Parquet file, which needs pyarrow: pip install 'destiny-stiefel[parquet]'"
+            f"{file} is a Parquet file, which needs pyarrow: {INSTALL.format(extra='parquet')}"
         ) from error
     try:
         return parquet.ParquetFile(file)
