@@ -9,7 +9,7 @@ import pytest
 
 import destiny
 from destiny import agents
-from destiny.agents.exchange import RunEnded
+from destiny.agents.transport.event_loop import RunEnded
 from destiny.errors import PrivacyError
 from tests.helpers.agent_party import PROBLEM, Party, Running, identity
 
