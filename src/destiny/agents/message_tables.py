@@ -36,13 +36,8 @@ def read_messages(
         raise SettingsError(f"[messages] {few}")
     if setting is False:
         return plain, f"{plain}: each neighbour learns all numbers this agent sends"
-    if isinstance(network, Neighbourhood):
-        raise SettingsError(
-            'private sums need [network] with kind = "edges" and all links as edges, so that every agent can '
-            "check that no agent alone connects the others; found no [network]: add it, as destiny agents "
-            "init does, or write private = false into [messages] of every agent's file"
-        )
-    why = exposure(network)
+    known = not isinstance(network, Neighbourhood)
+    why = exposure(network) if known else None
     if why is not None and (setting or why == cut(network)):
         raise SettingsError(f"{why}, by private = false in [messages] of every agent's file")
     if why is not None:
@@ -53,7 +48,14 @@ def read_messages(
             f"[messages] {key} = {value} cannot go with private sums, which agents use unless they are "
             f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
-    return replace(plain, private=True), (
+    private = replace(plain, private=True)
+    if not known:
+        raise SettingsError(
+            'private sums need [network] with kind = "edges" and all links as edges, so that every agent can '
+            "check that no agent alone connects the others; found no [network]: add it, as destiny agents "
+            "init does, or write private = false into [messages] of every agent's file"
+        )
+    return private, (
         f"private sums: each of {degree} neighbours learns the sum over its own neighbours, how large "
         "numbers are to a factor of 16, whether its residual is above the tolerance, and when messages come"
     )
