@@ -255,6 +255,8 @@ class Connections(EventLoop):
             n.first_need = hello.need
         n.connection_count += 1
         connection.admit(n, hello.need)
+        if self.connector is not None and connection.target is None:
+            self.connector.callers.know(connection.address.rpartition(":")[0])
         sentence = f"connected to {n.name}"
         self.event_log.report_neighbour(
             "connected", n.name, sentence, address=connection.address, need=hello.need
