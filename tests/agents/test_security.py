@@ -292,7 +292,7 @@ def test_500_half_open_connections(siege):
 
 
 class SlowCall:
-    """A call of the true neighbour over a slow line: its first word is sent, and the rest only on `finish`."""
+    """A call of the true neighbour over a slow line: its first word is sent, the rest on `finish`."""
 
     def __init__(self, siege, source="127.0.0.1"):
         self.siege, self.sock = siege, wait_for(lambda: called(siege.address, source), "listening")

@@ -22,7 +22,7 @@ from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
 from destiny.agents.transport.connections import Connections
-from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
+from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
@@ -73,7 +73,7 @@ class OutboxStore:
         arrays = run_arrays(saved) | {f"state/{k}": v for k, v in saved.state.items()}
         self.checkpoints.write(arrays, saved.facts, self.outbox)
         logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
-        self.connections.mark = self.checkpoints.mark
+        self.connections.move_mark(self.checkpoints.mark)
         self.connections.startup_grace = 0.0  # all neighbours have been there
 
 
@@ -100,7 +100,7 @@ def run(
         just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
-    with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
+    with shortage_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         asynchronous = isinstance(settings.algorithm, AsyncAlgorithmBase)
         agent: AgentProcess = AsyncAgent(settings, loud) if asynchronous else Agent(settings, loud)
         try:

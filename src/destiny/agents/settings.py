@@ -12,6 +12,7 @@ from destiny._version import __version__
 from destiny.agents.message_tables import read_async_messages, read_messages, read_participants
 from destiny.agents.neighbour_tables import check_letters, check_name, parse_address, read_neighbours
 from destiny.agents.transport.connections import Address
+from destiny.agents.transport.event_loop import shortage_is_temporary
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
@@ -148,6 +149,7 @@ class Settings:
         )
 
 
+@shortage_is_temporary()
 def read(path: str | Path) -> Settings:
     """Read and check an agent file; relative paths in it are relative to the file."""
     path = Path(path)

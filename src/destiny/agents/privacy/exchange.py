@@ -295,6 +295,7 @@ class PrivateExchange(MaskedSender):
         channel.arrivals.clear()
         channel.planned.clear()
         channel.asked = channel.waiting = False
+        channel.keys = 0
 
     def on_mark(self) -> None:
         """A neighbour's mark has moved: what all of them have for good can go."""

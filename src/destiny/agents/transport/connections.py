@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -20,6 +21,7 @@ from destiny.agents.transport.state import WRITABLE
 from destiny.agents.transport.tls import Credentials
 from destiny.engines.same_settings import difference
 
+MARKS = 4  # checkpoints of this agent that a neighbour's mark may be behind; an honest one is behind by one
 FLUSH_TIMEOUT = 2.0  # seconds that written messages may take to leave when the agent closes
 
 
@@ -136,6 +138,7 @@ class Connections(EventLoop):
         self.open_connections: set[Connection] = set()
         self.connector: Connector | None = None
         self.mark = 0
+        self.marks: deque[int] = deque(maxlen=MARKS)  # of the last checkpoints of this process
         self.rounds = 0
         for n in self.neighbours:
             n.allocate(limits.largest)
@@ -316,6 +319,24 @@ class Connections(EventLoop):
         connection = peer.connection
         if self.has_finished and connection is not None and connection.can_send:
             connection.write_bye("done")
+
+    def move_mark(self, mark: int) -> None:
+        """This agent has written a checkpoint."""
+        self.mark = mark
+        self.marks.append(mark)
+
+    def check_mark(self, peer: Neighbour, mark: int) -> None:
+        """Raise `Refusal` if a neighbour's mark does not follow this agent's own.
+
+        Agents write checkpoints after the same steps. One that says it needs ever older messages again would
+        fill the memory and the disk of its neighbours, which keep these messages for it.
+        """
+        newest = max(mark, peer.mark)
+        if len(self.marks) == MARKS and newest < self.marks[0]:
+            raise Refusal(
+                f"may need all messages since round {newest} again, {MARKS} checkpoints after this agent has "
+                f"passed round {self.marks[0]}: it writes no checkpoints, or makes others keep what they sent"
+            )
 
     def on_mark(self, peer: Neighbour, mark: int) -> None:
         """A message came, with the neighbour's mark."""

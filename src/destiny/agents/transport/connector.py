@@ -156,16 +156,15 @@ class Connector:
             if dropped is not None and dropped.task is not None:
                 dropped.task.cancel()
             caller.task = self.connections.spawn(self.accept(sock, caller))
-            caller.task.add_done_callback(lambda _, caller=caller: self.callers.remove(caller))
             await asyncio.sleep(0)  # let other tasks run, however many callers there are
 
     async def first_word(self, sock: socket.socket) -> None:
         """Return when a caller has sent something, or has left; `TimeoutError` if it does neither."""
-        spoken = self.loop.create_future()
-        self.loop.add_reader(sock, lambda: spoken.done() or spoken.set_result(None))
+        spoken = asyncio.Event()
+        self.loop.add_reader(sock, spoken.set)
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-                await spoken
+                await spoken.wait()
         finally:
             self.loop.remove_reader(sock)
 
@@ -201,6 +200,8 @@ class Connector:
                 self.event_log.report_stranger("unknown", f"a caller from {address} {why}", address)
             connection.abort()
             raise
+        finally:
+            self.callers.remove(caller)
 
 
 def retry_delays(longest: float = MAX_DELAY) -> Iterator[float]:
