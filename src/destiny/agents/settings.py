@@ -61,7 +61,10 @@ AGENT = {
     "out": str,
     "deadline": float,
     "late": list[int],
+    "removal": str,
 }
+MAJORITY, ANY = "majority", "any"
+"""Values of removal in [agent]: whose word that another agent has left for good is believed."""
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int, "replay": bool}
@@ -100,6 +103,9 @@ class Settings:
     deadline: float
     late: tuple[int, ...]
     """Agents that do not take part from the start of an asynchronous run, by index."""
+    removal: str
+    """Whether more than half of its neighbours, or any one, must tell an asynchronous agent that another one
+    has left for good."""
     files: TlsFiles
     neighbours: list[Neighbour]
     problem: ProblemBase
@@ -207,6 +213,7 @@ def read(path: str | Path) -> Settings:
         out=folder / me.get("out", OUT),
         deadline=float(deadline),
         late=late,
+        removal=read_removal(me, asynchronous),
         files=read_files(tables["tls"], folder),
         neighbours=neighbours,
         problem=problem,
@@ -360,6 +367,16 @@ def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
             "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
         )
     return bool(run.get("replay", False))
+
+
+def read_removal(me: dict[str, Any], asynchronous: bool) -> str:
+    """removal of [agent]."""
+    removal: str = me.get("removal", MAJORITY)
+    if "removal" in me and not asynchronous:
+        raise SettingsError("[agent] removal is for asynchronous methods: with all others nobody can leave")
+    if removal not in (MAJORITY, ANY):
+        raise SettingsError(f"[agent] removal must be {MAJORITY!r} or {ANY!r}; found {removal!r}")
+    return removal
 
 
 def read_late(
