@@ -108,6 +108,8 @@ def run(
             agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
             agent.connections.startup_grace = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
+            if outcome.closed:
+                agent.erase_keys()
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
@@ -131,7 +133,9 @@ class Agent(AgentProcess):
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
         rounds = 0 if self.saved is None else int(self.saved.facts["round"])
-        self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
+        self.privacy = None
+        if not self.is_closed:  # then there are no keys any more
+            self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
         self.connect(loud, largest_message(settings)[1], degree=1 if self.privacy is None else 2)
         self.connections.mark = self.checkpoints.mark
         self.driver = Driver(

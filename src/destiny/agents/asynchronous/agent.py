@@ -307,8 +307,8 @@ class AsyncAgent(AgentProcess):
             names = ", ".join(map(self.members.name, lost))
             raise Absent(
                 f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, "
-                "do not agree who takes part, somebody has said false things of them, or those who take part are "
-                "not linked with each other"
+                "do not agree who takes part, somebody has said false things of them, or those who take part "
+                "are not linked with each other"
             )
 
     def absence(self, late: list[Neighbour]) -> DestinyError:
