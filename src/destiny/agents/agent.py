@@ -26,7 +26,7 @@ from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_tem
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
-from destiny.errors import DestinyError, MissingExtraError
+from destiny.errors import DestinyError, MissingExtraError, NetworkError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
@@ -113,6 +113,8 @@ def run(
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
+            if isinstance(error, NetworkError):  # of no use to wait for this agent
+                agent.connections.send_bye(f"found: {error}")
             agent.event_log.record("end", why=str(error))
             raise
         finally:
