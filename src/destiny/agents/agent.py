@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -21,17 +20,17 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.start import open_privacy, stop_rule
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
-from destiny.errors import DestinyError, MissingExtraError, NetworkError
+from destiny.errors import DestinyError, NetworkError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
 from destiny.run import centring, clipped
-from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -40,9 +39,6 @@ from destiny.run.loop import iterate
 from destiny.run.moment import Moment
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
-
-if TYPE_CHECKING:
-    from destiny.agents.privacy.setup import Privacy
 
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
@@ -128,9 +124,7 @@ class Agent(AgentProcess):
         assert isinstance(settings.algorithm, AlgorithmBase)
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
         # It may refuse the method: before there are connections to close.
-        agreement = DecentralisedStop(
-            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
-        )
+        agreement = stop_rule(settings, self.algorithm)
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
@@ -223,17 +217,3 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
-
-
-def open_privacy(settings: Settings, folder: Path, rounds: int = 0) -> Privacy | None:
-    """Keys and log of private sums, None where messages are plain; ``rounds`` were made before."""
-    if not settings.messages.private:
-        return None
-    try:
-        from destiny.agents.privacy.setup import Privacy
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "private sums need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
-            "into [messages] of every agent's file"
-        ) from error
-    return Privacy.open(settings, folder, rounds)

@@ -14,6 +14,7 @@ from destiny.agents.event_log import EventLog
 from destiny.agents.observation import View
 from destiny.agents.outcome import Outcome
 from destiny.agents.settings import NOISE, Settings
+from destiny.agents.start import check_start
 from destiny.agents.transport.connections import Connections, Limits
 from destiny.agents.transport.tls import Credentials
 from destiny.errors import CheckpointError
@@ -28,12 +29,14 @@ class AgentProcess(ABC):
     def __init__(self, settings: Settings, checkpoints: AgentCheckpoints) -> None:
         self.settings, self.checkpoints = settings, checkpoints
         self.saved = checkpoints.saved
-        self.credentials = Credentials(settings.files, settings.authorities)
         self.outcome = Outcome.read(settings.out, identity(settings))
+        self.credentials = (
+            Credentials(settings.files, settings.authorities) if self.is_closed else check_start(settings)
+        )
         self.outbox, self.need = checkpoints.load_outbox(finished=self.outcome is not None)
 
     def connect(self, loud: bool, largest: int, degree: int = 1) -> None:
-        """Read and check the data, open the log, and prepare the connections; nobody is called yet.
+        """Open the log and prepare the connections; nobody is called yet.
 
         ``largest`` is the number of bytes of the largest message, ``degree`` the least number of neighbours.
         """
@@ -42,8 +45,6 @@ class AgentProcess(ABC):
         for n in neighbours:
             n.next_in = self.need
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
-        if not self.is_closed:
-            s.problem.host([s.index])  # reads and checks the data before anybody is met
         self.event_log = EventLog(s.name, s.out / "log.jsonl", loud)
         self.event_log.report("messages", s.name, s.disclosure)
         if s.choice is not None:

@@ -141,6 +141,16 @@ class Settings:
         return [n.pin.authority for n in self.neighbours if n.pin.authority is not None]
 
     @property
+    def who_dials(self) -> str:
+        """Which end of each link calls the other: neither side can see that neither does."""
+        dialled = ", ".join(n.name for n in self.neighbours if n.dial)
+        awaited = ", ".join(n.name for n in self.neighbours if not n.dial)
+        parts = [f"this agent dials {dialled}"] if dialled else []
+        if awaited:
+            parts.append(f"{awaited} must dial this agent")
+        return "; ".join(parts)
+
+    @property
     def hello(self) -> Hello:
         """The HELLO of this agent."""
         return Hello(

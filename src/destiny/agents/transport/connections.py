@@ -152,6 +152,11 @@ class Connections(EventLoop):
             n.waiting_since = time.monotonic()
         names = ", ".join(n.name for n in self.neighbours if n.takes_part)
         self.event_log.report("waiting", names, f"waiting for {names}")
+        # By default the lower index dials. So if neither end does, the lower one has been told not to.
+        for n in self.neighbours:
+            if not n.dial and self.me.index < n.index:
+                sentence = f"{n.name} must have dial = true for {self.me.agent}, as it is false here"
+                self.event_log.report("dial", n.name, sentence)
         self.connector = Connector(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
