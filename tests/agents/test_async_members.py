@@ -245,6 +245,10 @@ def test_one_agent_cannot_take_others_out(tmp_path, monkeypatch):
             running[i].end()
         assert running[i].view.members is None
         assert record_of(party, i)["standing"] == [MEMBER] * 3
+        doubts = [e["why"] for e in party.log(i) if e["event"] == "members"]
+        assert doubts == [
+            "agent-0 says that agent 1, agent 2 left: not believed before most neighbours say so"
+        ]
     running[0].join(PATIENCE)
 
 

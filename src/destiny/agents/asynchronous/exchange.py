@@ -93,6 +93,7 @@ class AsyncExchange(Exchange):
         self.trims: dict[int, tuple[int, Trim]] = {}
         self.standing: Callable[[], Array] = lambda: first_standing(len(newest))
         self.majority = True
+        self.doubted: set[tuple[int, int]] = set()  # neighbours and the agents that they have taken out
         self.reminded: set[int] = set()  # neighbours that remember a later life than this process began with
 
     # For the agent
@@ -206,6 +207,7 @@ class AsyncExchange(Exchange):
         standing = departures(letter, self.standing(), self.opinions, near, self.majority)
         self.trims.pop(peer.index, None)
         if not np.array_equal(standing, letter.standing):  # its levels are about another set
+            self.doubt(peer, np.flatnonzero(standing != letter.standing).tolist())
             trim = Trim(tuple(range(len(standing))), tuple(standing.tolist()))
         elif ahead:
             trim = Trim(tuple(ahead))
@@ -213,6 +215,14 @@ class AsyncExchange(Exchange):
             return letter
         self.trims[peer.index] = int(letter.stamp), trim
         return trim.of(letter)
+
+    def doubt(self, peer: Neighbour, agents: list[int]) -> None:
+        """Log once that a neighbour has taken agents out, and this agent has not."""
+        if new := [j for j in agents if (peer.index, j) not in self.doubted]:
+            self.doubted.update((peer.index, j) for j in new)
+            who = ", ".join(f"agent {j}" for j in new)
+            sentence = f"{peer.name} says that {who} left: not believed before most neighbours say so"
+            self.connections.event_log.report_neighbour("members", peer.name, sentence)
 
     def flaw_of(self, peer: Neighbour, letter: Letter) -> str | None:
         """What is wrong with a message, in words; None if it may be right."""

@@ -161,10 +161,15 @@ class Connector:
     async def first_word(self, sock: socket.socket) -> None:
         """Return when a caller has sent something, or has left; `TimeoutError` if it does neither."""
         spoken = asyncio.Event()
-        self.loop.add_reader(sock, spoken.set)
+        try:
+            self.loop.add_reader(sock, spoken.set)
+        except NotImplementedError:  # not on every system: the handshake has a time limit, too
+            return
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT):
                 await spoken.wait()
+        except TimeoutError:
+            raise TimeoutError(f"it said nothing for {HANDSHAKE_TIMEOUT:g} s") from None
         finally:
             self.loop.remove_reader(sock)
 
