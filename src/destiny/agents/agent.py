@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -21,17 +20,17 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.start import open_privacy, stop_rule
 from destiny.agents.transport.connections import Connections
-from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
+from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.fixed_point import NARROW
 from destiny.engines.quantisation import message_bytes
 from destiny.engines.totals import message_size
-from destiny.errors import INSTALL, DestinyError, MissingExtraError, PrivacyError
+from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
 from destiny.run import centring, clipped
-from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -40,9 +39,6 @@ from destiny.run.loop import iterate
 from destiny.run.moment import Moment
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
-
-if TYPE_CHECKING:
-    from destiny.agents.privacy.setup import Privacy
 
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
@@ -73,7 +69,7 @@ class OutboxStore:
         arrays = run_arrays(saved) | {f"state/{k}": v for k, v in saved.state.items()}
         self.checkpoints.write(arrays, saved.facts, self.outbox)
         logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
-        self.connections.mark = self.checkpoints.mark
+        self.connections.move_mark(self.checkpoints.mark)
         self.connections.startup_grace = 0.0  # all neighbours have been there
 
 
@@ -100,7 +96,7 @@ def run(
         just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
-    with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
+    with shortage_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         asynchronous = isinstance(settings.algorithm, AsyncAlgorithmBase)
         agent: AgentProcess = AsyncAgent(settings, loud) if asynchronous else Agent(settings, loud)
         try:
@@ -108,11 +104,13 @@ def run(
             agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
             agent.connections.startup_grace = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
+            if outcome.closed:
+                agent.erase_keys()
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
-            if isinstance(error, PrivacyError):  # so that neighbours do not wait for this agent
-                agent.connections.send_bye(f"was stopped: {error}")
+            if isinstance(error, NetworkError | PrivacyError):  # of no use to wait for this agent
+                agent.connections.send_bye(f"found: {error}")
             agent.event_log.record("end", why=str(error))
             raise
         finally:
@@ -126,14 +124,14 @@ class Agent(AgentProcess):
         assert isinstance(settings.algorithm, AlgorithmBase)
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
         # It may refuse the method: before there are connections to close.
-        agreement = DecentralisedStop(
-            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
-        )
+        agreement = stop_rule(settings, self.algorithm)
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
         rounds = 0 if self.saved is None else int(self.saved.facts["round"])
-        self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
+        self.privacy = None
+        if not self.is_closed:  # then there are no keys any more
+            self.privacy = open_privacy(settings, self.checkpoints.folder, rounds)
         self.connect(loud, largest_message(settings)[1], degree=1 if self.privacy is None else 2)
         self.connections.mark = self.checkpoints.mark
         self.driver = Driver(
@@ -223,17 +221,3 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
-
-
-def open_privacy(settings: Settings, folder: Path, rounds: int = 0) -> Privacy | None:
-    """Keys and log of private sums, None where messages are plain; ``rounds`` were made before."""
-    if not settings.messages.private:
-        return None
-    try:
-        from destiny.agents.privacy.setup import Privacy
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"private sums need cryptography: {INSTALL.format(extra='tls')}, or write private = false "
-            "into [messages] of every agent's file"
-        ) from error
-    return Privacy.open(settings, folder, rounds)

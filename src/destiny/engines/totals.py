@@ -25,13 +25,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.engines.fixed_point import (
     DIGEST,
+    GRAIN,
+    LEAST,
+    MOST,
     NOT_FINITE,
     Exponents,
     Integers,
@@ -150,13 +153,15 @@ def private_mean(
     # No sum of all agents exceeds 2^62.
     unit = columns.unit(np.where(exponents == NOT_FINITE, 0, exponents) + math.ceil(math.log2(count)))
     masked = np.empty((len(own), columns.width), dtype=np.uint64)
-    with np.errstate(invalid="ignore"):
-        for words, numbers in zip(masked, own, strict=True):
-            encode_to(words.view(np.int64), numbers, 1.0, unit)
-            agents.mask_links(words, exponents)
+    broken = (exponents == NOT_FINITE)[columns.group]
+    if broken.any():  # these numbers have no unit in which all of them fit, so nobody tells any
+        own = np.where(broken, 0.0, own)
+    for words, numbers in zip(masked, own, strict=True):
+        encode_to(words.view(np.int64), numbers, 1.0, unit)
+        agents.mask_links(words, exponents)
     (totals,) = _total(agents, [masked], parents, count, depth, lambda total: total)
     mean = decode(totals.view(np.int64), unit) / count
-    mean[:, (exponents == NOT_FINITE)[columns.group]] = np.nan
+    mean[:, broken] = np.nan
     agents.last_mean = np.tile(_digest(mean[0]), (len(own), 1))
     return mean
 
@@ -177,7 +182,8 @@ def _flood(
 ) -> tuple[Integers, NDArray[np.intp]]:
     """The largest exponents of all agents, and the parents of the hosted ones in the tree.
 
-    Raises NetworkError if a neighbour has another digest of the ``last`` average.
+    Raises NetworkError if a neighbour has another digest of the ``last`` average, or exponents that no
+    numbers have.
     """
     state = np.column_stack([-exponents, np.where(agents.ids == 0, 0.0, FAR)])
     for _ in range(depth):
@@ -191,6 +197,8 @@ def _flood(
                 "all agents must start a new run"
             )
         every = np.asarray(heard[0])
+        for near, names in zip(neighbours.places, neighbours.names, strict=True):
+            _check_sizes(-every[near, :-1], names)
         distances = every[:, -1].copy()
         nearest = np.stack([every[places].min(axis=0) for places in neighbours.places])
         nearest[:, -1] += 1
@@ -201,6 +209,18 @@ def _flood(
         for names, places in zip(neighbours.names, neighbours.places, strict=True)
     ]
     return largest, np.where(agents.ids == 0, -1, parents).astype(np.intp)
+
+
+def _check_sizes(exponents: Array, names: NDArray[Any]) -> None:
+    """Raise NetworkError if a neighbour's exponents, a row for each of ``names``, are none."""
+    on_grid = (exponents >= LEAST) & (exponents <= MOST) & (exponents % GRAIN == 0)
+    wrong = ~(on_grid | (exponents == NOT_FINITE))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise NetworkError(
+            f"exponents of numbers must be multiples of {GRAIN} from {LEAST} to {MOST}; found "
+            f"{exponents[row, column]:g} from agent {names[row]}, who has sent a false number"
+        )
 
 
 def _total(

@@ -117,7 +117,15 @@ class PrivateExchange(MaskedSender):
         return [rows]
 
     def mask_links(self, words: Words, round: int, exponents: Integers) -> None:
-        """Add the masks of this agent's links to its part of a total, in place."""
+        """Add the masks of this agent's links to its part of a total, in place.
+
+        Ends the run, before anything is sent, if an agent has said that its numbers are not finite. Runs with
+        plain messages do the same.
+        """
+        if fixed_point.NOT_FINITE in exponents:
+            self.abandon_run(
+                f"diverged: before round {round} an agent has said that its numbers are not finite any more"
+            )
         self.link_masks.add_to(words, round, 0, exponents.tolist())
 
     def _pop(self, peer: Neighbour) -> Arrival:
@@ -295,6 +303,7 @@ class PrivateExchange(MaskedSender):
         channel.arrivals.clear()
         channel.planned.clear()
         channel.asked = channel.waiting = False
+        channel.keys = 0
 
     def on_mark(self) -> None:
         """A neighbour's mark has moved: what all of them have for good can go."""

@@ -43,6 +43,28 @@ class Party:
     participants: Sequence[str] = ()
 
 
+def authorities_of(files: TlsFiles) -> Authorities:
+    """Whom to believe by the files of [tls]."""
+    try:
+        return Authorities(files.ca.read_bytes(), None if files.crl is None else files.crl.read_bytes())
+    except OSError as error:
+        raise Refusal(f"cannot be checked: {error.strerror}") from error
+
+
+def vouch(party: Party, secret: RunKey) -> Statement:
+    """This agent's statement of its key; `SettingsError` if its certificate cannot vouch for it."""
+    chain = read_certificates(party.files.certificate, "certificate")
+    own = Statement.sign(party.run, party.name, party.index, secret.public, chain, party.files.key)
+    try:
+        authorities_of(party.files).check(own)
+    except Refusal as error:
+        raise SettingsError(
+            f"[tls] certificate {party.files.certificate} cannot vouch for this agent where sums are "
+            f"private, as neighbours' neighbours would say it {error}"
+        ) from error
+    return own
+
+
 @dataclass
 class KeyRing:
     """Statements that were checked.
@@ -71,26 +93,13 @@ class KeyRing:
     def open(cls, party: Party, folder: Path, begun: bool, sent: bool) -> KeyRing:
         """The keys in a folder; see `RunKey.keep` for when a key of this agent's own is made."""
         secret = RunKey.keep(folder, begun, sent)
-        chain = read_certificates(party.files.certificate, "certificate")
-        own = Statement.sign(party.run, party.name, party.index, secret.public, chain, party.files.key)
-        ring = cls(party, folder, secret, own)
-        try:
-            ring.authorities().check(own)
-        except Refusal as error:
-            raise SettingsError(
-                f"[tls] certificate {party.files.certificate} cannot vouch for this agent where sums are "
-                f"private, as neighbours' neighbours would say it {error}"
-            ) from error
+        ring = cls(party, folder, secret, vouch(party, secret))
         ring._load()
         return ring
 
     def authorities(self) -> Authorities:
         """Whom to believe, as the files of [tls] are now."""
-        files = self.party.files
-        try:
-            return Authorities(files.ca.read_bytes(), None if files.crl is None else files.crl.read_bytes())
-        except OSError as error:
-            raise Refusal(f"cannot be checked: {error.strerror}") from error
+        return authorities_of(self.party.files)
 
     def add(self, peer: Neighbour, statement: Statement, shown: bytes) -> bool:
         """Check a statement that a neighbour has sent; whether it is the neighbour's own and new.

@@ -83,6 +83,8 @@ class Channel:
     answers: dict[int, tuple[int, Chosen]] = field(default_factory=dict)
     waiting: bool = False
     planned: set[int] = field(default_factory=set)
+    keys: int = 0
+    """KEY messages that it has sent on this connection."""
     masks: Masks | None = None
 
 
@@ -141,6 +143,10 @@ class MaskedSender(Exchange):
         """A key has come: the neighbour's own is passed on to the others."""
         assert peer.connection is not None
         assert peer.connection.certificate is not None
+        channel, most = self.channels[peer.index], peer.degree_in_hello or 1
+        channel.keys += 1
+        if channel.keys > most:  # its own and those of its other neighbours, each once
+            raise Refusal(f"sent {channel.keys} keys on one connection, expected at most {most}")
         statement = Statement.read(decode_json(content))
         if self.keys.add(peer, statement, peer.connection.certificate.certificate):
             for n in self.connections.neighbours:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from destiny.agents.outbox import Outbox
 from destiny.agents.privacy.exchange import PrivateExchange
-from destiny.agents.privacy.key_ring import KeyRing, Party
+from destiny.agents.privacy.key_ring import KeyRing, Party, vouch
+from destiny.agents.privacy.masks import RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.settings import Settings
 from destiny.agents.transport.connections import Connections
@@ -25,18 +26,14 @@ class Privacy:
     def open(cls, settings: Settings, folder: Path, rounds: int) -> Privacy:
         """Keys and log in the folder of the checkpoints; raises CheckpointError if one is lost or damaged."""
         log = SentLog(folder, settings.run, rounds)
-        party = Party(
-            settings.run,
-            settings.name,
-            settings.index,
-            settings.agents,
-            settings.files,
-            {n.index: n.around for n in settings.neighbours if n.around is not None},
-            settings.participants,
-        )
-        keys = KeyRing.open(party, folder, log.begun, sent=log.before > 0)
+        keys = KeyRing.open(party_of(settings), folder, log.begun, sent=log.before > 0)
         log.begin()  # not before there is a new key: an old one would pass for that of this log
         return cls(keys, log)
+
+    @staticmethod
+    def check(settings: Settings) -> None:
+        """Raise SettingsError if the certificate cannot vouch for this agent."""
+        vouch(party_of(settings), RunKey.new())
 
     def exchange(
         self, connections: Connections, network: TopologyBase, index: int, outbox: Outbox
@@ -46,3 +43,16 @@ class Privacy:
 
     def close(self) -> None:
         self.log.close()
+
+
+def party_of(settings: Settings) -> Party:
+    """Who this agent is, and what its file says of the others."""
+    return Party(
+        settings.run,
+        settings.name,
+        settings.index,
+        settings.agents,
+        settings.files,
+        {n.index: n.around for n in settings.neighbours if n.around is not None},
+        settings.participants,
+    )
