@@ -241,7 +241,7 @@ def check_layout(
             _refuse_layout(file, texts[0], layout, other, decimal)
         if len(widths) > 1 and widths[0] < widths[1]:
             _check_first_line(file, records, layout)
-        elif len(set(widths)) > 1:
+        elif len(set(widths)) > 1 and widths[0] == 1:
             _refuse_title(file, lines)
     if sep == layout.decimal and any(sep in line and '"' not in line for line in texts[1:]):
         raise ProblemError(
@@ -295,8 +295,8 @@ def _refuse_title(file: Path, lines: Sequence[tuple[int, str]]) -> None:
         sep, _, share = likely_layout(rest)
         if share > 0.5 and sep in line:
             raise ProblemError(
-                f"{file} must have equally many fields in every line; found another number above line {number} "
-                f"than below it; set skiprows = {number - 1} if the table begins in line {number}"
+                f"{file} must have equally many fields in every line; found fewer above line {number}; set "
+                f"skiprows = {number - 1} if the table begins in line {number}"
             )
 
 

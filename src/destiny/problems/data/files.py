@@ -223,7 +223,7 @@ def split_key(path: str | Path) -> tuple[Path, str | None]:
 def _read(file: Path, reader: Callable[[], T]) -> T:
     try:
         return reader()
-    except DestinyError:
+    except (DestinyError, Warning):
         raise
     except Exception as error:  # a damaged file can make a parser fail in any way
         if file.suffix.startswith(".np") and "object" in str(error).lower():
