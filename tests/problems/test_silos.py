@@ -182,6 +182,8 @@ REFUSED = [
     ([np.ones(3)], "silo 0: a table must have rows and columns; found 1 dimensions"),
     ([np.ones((2, 3)), [[1, 2, "x"]]], "silo 1: .*found 'x'|silo 1: a table must have numbers"),
     ([np.array([[np.inf, 1.0]])], "silo 0: a table must be finite"),
+    ([np.array([[1.0, 2.0], [0.0, -np.inf]])], "found infinity in row 1 of column 1"),
+    ([sparse.csr_array([[0.0, 2.0], [0.0, np.inf]])], "found infinity in row 1 of column 1"),
     ([np.full((1, 1), 1e30)], "in magnitude"),
     ([np.ones((1, 1), dtype="datetime64[D]")], "silo 0: a table must have numbers; found datetime64"),
     ([np.ones((2, 2)) + 1j], "real numbers"),

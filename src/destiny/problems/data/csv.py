@@ -90,12 +90,12 @@ def read_head(file: Path, layout: Csv, samples: Samples | None, labels: str | No
     ``samples`` must be given: nothing in a file says whether a line is a sample or a feature. ``labels``
     names a column that is no feature.
     """
-    layout = replace(layout, sep=layout.sep or _separator(file, layout))
+    usual, layout = layout.sep is None, replace(layout, sep=layout.sep or _separator(file, layout))
     lines = _first_lines(file, layout)
     records = list(itertools.islice(_records(file, layout), PEEK))
     if not records:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
-    check_layout(file, lines, records, layout)
+    check_layout(file, lines, records, layout, usual)
     number, fields = records[0][0], [field.strip() for field in records[0][1]]
     width = max(len(record) for _, record in records[:2])
     fields = [""] * (width - len(fields)) + fields  # R writes no name for its row names

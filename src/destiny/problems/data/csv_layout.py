@@ -220,11 +220,16 @@ def _layout_of(settings: Mapping[str, Any]) -> Csv:
 
 
 def check_layout(
-    file: Path, lines: Sequence[tuple[int, str]], records: Sequence[tuple[int, list[str]]], layout: Csv
+    file: Path,
+    lines: Sequence[tuple[int, str]],
+    records: Sequence[tuple[int, list[str]]],
+    layout: Csv,
+    usual: bool,
 ) -> None:
     """Raise `ProblemError` with the right settings if the first lines are a table in another layout.
 
-    ``lines`` are numbers and texts, ``records`` the same in fields; the separator of ``layout`` is set.
+    ``lines`` are numbers and texts, ``records`` the same in fields. The separator of ``layout`` is set, to the
+    ``usual`` one if none was given.
     """
     texts, sep = [line for _, line in lines], layout.sep or ","
     if any("\0" in line for line in texts):
@@ -243,10 +248,10 @@ def check_layout(
             _check_first_line(file, records, layout)
         elif len(set(widths)) > 1 and widths[0] == 1:
             _refuse_title(file, lines)
-    if sep == layout.decimal and any(sep in line and '"' not in line for line in texts[1:]):
+    if usual and sep == layout.decimal and not any('"' in line for line in texts):
         raise ProblemError(
-            f"{file} must have a separator other than the decimal sign, or numbers in quotation marks; found "
-            f'{sep!r} for both; set sep = ";"'
+            f"{file} must have a separator other than the decimal sign; found {sep!r} for both; set "
+            f'sep = ";", or sep = "{sep}" if numbers with decimals are in quotation marks'
         )
 
 

@@ -151,6 +151,6 @@ def _open_csv(
     head = read_head(
         file, layout if columns is None else replace(layout, columns=tuple(columns)), "rows", labels
     )
+    row_ids = read_ids(head) if ids else None
     values = None if labels is None else np.array(read_labels(head, labels), dtype=np.str_)
-    rows = check_rows(read_rows(head))
-    return Opened(rows, list(head.names), values, read_ids(head) if ids else None)
+    return Opened(check_rows(read_rows(head)), list(head.names), values, row_ids)
