@@ -409,6 +409,41 @@ def test_targets_are_held_to_the_same(tmp_path, case):
     assert sentence in str(caught.value)
 
 
+LABELLED = "id,y\nDoe; J,1\nRoe,3\nPoe,5\nLoe,6\n".replace("Doe; J", '"Doe, J"')
+BACKWARDS = "id,y\nLoe,6\nPoe,5\nRoe,3\n" + '"Doe, J",1\n'
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_row_labels_of_data_and_targets_are_compared(tmp_path, whole):
+    """Each agent compares its own two files; nothing about them is sent."""
+    names = {"data": "all.csv", "targets": "y.csv"} if whole else {}
+    keys = OLSR | names | {"index": "id", "target-index": "id"}
+    for text in (LABELLED, BACKWARDS):
+        files = both(PATIENTS) | {"t0.csv": LABELLED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
+        if text == LABELLED:
+            np.testing.assert_array_equal(read(tmp_path, files, **keys)._targets.load(1)[0, -1], 6)
+            continue
+        with pytest.raises(
+            DestinyError, match=r"agent \d's targets.* found other row labels, 'Loe' instead of"
+        ):
+            read(tmp_path, files, **keys)
+        read(tmp_path, files, **keys | {"target-index": None, "target-columns": ["y"]})  # nothing to compare
+
+
+def test_an_agent_compares_row_labels_of_its_files(tmp_path):
+    party = Party(
+        tmp_path,
+        networks.path(2),
+        problem='kind = "olsr"\ndata = "x.csv"\ntargets = "y.csv"\nsamples = "rows"\nindex = "id"\n'
+        'target-index = "id"',
+    )
+    write(party.home(0), {"x.csv": PATIENTS, "y.csv": LABELLED})
+    agents.read(party.home(0) / "agent.toml").problem.host([0])
+    write(party.home(0), {"y.csv": BACKWARDS})
+    with pytest.raises(DestinyError, match="found other row labels"):
+        agents.read(party.home(0) / "agent.toml").problem.host([0])
+
+
 def test_patterns_in_folders_and_with_digits(tmp_path):
     for k in range(3):
         (tmp_path / f"site-{k:02d}").mkdir()

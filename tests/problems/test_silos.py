@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sparse
 
 import destiny
@@ -49,6 +50,15 @@ def test_every_kind_of_table_gives_the_same_rows(tmp_path):
     assert silos.parties == ("a.npy", "silo 1", "silo 2")
     frame = pandas.DataFrame(sparse.eye_array(4).toarray()).astype(pandas.SparseDtype(float, 0.0))
     assert sparse.issparse(destiny.Silos([frame])[0])
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat"])
+def test_one_array_of_several_by_name(tmp_path, ending):
+    path, arrays = tmp_path / f"several.{ending}", {"X": TABLES[0], "Y": TABLES[1]}
+    np.savez(path, **arrays) if ending == "npz" else scipy.io.savemat(path, arrays)
+    with pytest.raises(ProblemError, match=f"name one as in several.{ending}:NAME"):
+        destiny.Silos([path])
+    same(destiny.Silos([f"{path}:Y"]), [TABLES[1]])
 
 
 def test_parquet(tmp_path):

@@ -228,8 +228,8 @@ def check_layout(
 ) -> None:
     """Raise `ProblemError` with the right settings if the first lines are a table in another layout.
 
-    ``lines`` are numbers and texts, ``records`` the same in fields. The separator of ``layout`` is set, to the
-    ``usual`` one if none was given.
+    ``lines`` are numbers and texts, ``records`` the same in fields. The separator of ``layout`` is set, to
+    the ``usual`` one if none was given.
     """
     texts, sep = [line for _, line in lines], layout.sep or ","
     if any("\0" in line for line in texts):
