@@ -180,15 +180,8 @@ def read_rows(head: Head) -> Array:
     Rows without any entry are left out, with a warning.
     """
     numbers, left_out = array("d"), list[Row]()
-    convert: Any = float if head.layout.is_plain else head.layout.entry
     for number, fields in _rows(head, left_out):
-        chosen = [fields[k] for k in head.columns]
-        try:
-            if "_" in "".join(chosen):  # Python's own numbers may have it
-                raise ValueError
-            numbers.extend(map(convert, chosen))
-        except (TypeError, ValueError):
-            _refuse_entry(head, number, fields)
+        numbers.extend(_as_numbers(head, number, [fields[k] for k in head.columns], fields))
     if not numbers:
         raise ProblemError(f"{head.file} must hold numbers; found a header only; write it again")
     empty = [number for number, fields in left_out if len(fields) > 1]
@@ -203,6 +196,19 @@ def read_rows(head: Head) -> Array:
             if any(head.layout.entry(fields[k]) is None for k in head.columns):
                 _refuse_entry(head, number, fields)
     return table
+
+
+def _as_numbers(head: Head, number: int, chosen: list[str], fields: list[str]) -> list[float]:
+    """The numbers of the chosen fields; raises `ProblemError` for one that is none."""
+    if head.layout.is_plain and "_" not in "".join(chosen):  # which Python's own numbers may have
+        try:
+            return list(map(float, chosen))
+        except ValueError:
+            pass
+    entries = [entry for entry in map(head.layout.entry, chosen) if entry is not None]
+    if len(entries) < len(chosen):
+        _refuse_entry(head, number, fields)
+    return entries
 
 
 def read_labels(head: Head, column: str) -> list[str]:

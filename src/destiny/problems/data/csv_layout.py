@@ -138,8 +138,8 @@ class Csv:
 
     @property
     def is_plain(self) -> bool:
-        """Whether fields are numbers as Python writes them."""
-        return self.decimal == "." and self.thousands is None and not self.gaps and not self.na_values
+        """Whether fields are numbers as Python writes them, but for gaps."""
+        return self.decimal == "." and self.thousands is None and not self.na_values
 
     @cached_property
     def _missing(self) -> tuple[frozenset[str], frozenset[float | None]]:
