@@ -311,6 +311,7 @@ LAYOUTS = {
     ),
     "underscores": refuses(b"x,y\n1_000,2\n", "'1_000'"),
     "an empty file": refuses(b"\n\n", "blank lines"),
+    "nothing below the lines to skip": refuses(READR, "correct skiprows", skiprows=9),
     "spreadsheets": refuses(b"PK\x03\x04", "one of .*csv", name="a.xlsx"),
     # Parquet
     "Parquet": reads(to_parquet(TABLE), name="a.parquet"),
@@ -367,6 +368,13 @@ LAYOUTS = {
     "labels empty": refuses(to_csv(wards(["A", None, "B"])), "none in row 1", labels="ward"),
     "labels in na_values": refuses(
         to_csv(wards(["A", "unknown", "B"])), "none in row 1", labels="ward", na_values=["unknown"]
+    ),
+    "labels of many digits": labelled(
+        beside("ward", *("12345678901234567890", "12345678901234567891", "1")),
+        ["12345678901234567890", "12345678901234567891", "1"],
+    ),
+    "labels among the features": refuses(
+        to_csv(wards([1, 2, 1])), "no feature", labels="ward", columns=["age", "ward"]
     ),
     "labels True": labelled(to_csv(wards([True, False, True])), [True, False, True]),
     "labels TRUE, as R writes": labelled(beside("ward", "TRUE", "FALSE", "TRUE"), [True, False, True]),

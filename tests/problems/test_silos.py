@@ -161,6 +161,15 @@ def test_labels_are_numbers_at_all_parties_or_at_none(tmp_path):
     assert destiny.Silos(files[:1], labels="sort").labels[0].tolist() == [1, 2]
 
 
+def test_labels_beside_a_party_without_rows():
+    pandas = pytest.importorskip("pandas")
+    empty = pandas.DataFrame({"x": np.array([], float), "sort": np.array([], object)})
+    for sorts in ([True, False], [1, 2], ["a", "b"]):
+        for order in (1, -1):
+            frames = [pandas.DataFrame({"x": [1.5, 2.5], "sort": sorts}), empty][::order]
+            assert np.asarray(destiny.Silos(frames, labels="sort").labels).tolist() == sorts
+
+
 def test_shapes_parties_and_rows():
     silos = destiny.Silos(dict(zip("abc", TABLES, strict=True)))
     assert silos.shape == (15, 3)

@@ -94,7 +94,12 @@ def read_head(file: Path, layout: Csv, samples: Samples | None, labels: str | No
     lines = _first_lines(file, layout)
     records = list(itertools.islice(_records(file, layout), PEEK))
     if not records:
-        raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
+        found = (
+            f"nothing below line {layout.skiprows}; correct skiprows"
+            if layout.skiprows
+            else "blank lines only"
+        )
+        raise ProblemError(f"{file} must hold numbers; found {found}")
     check_layout(file, lines, records, layout, usual)
     number, fields = records[0][0], [field.strip() for field in records[0][1]]
     width = max(len(record) for _, record in records[:2])

@@ -14,6 +14,7 @@ from destiny.problems.data.csv_layout import GAPS, is_number, shorten
 from destiny.problems.data.table_checks import WHOLE
 
 BOOLS = (bool, np.bool_)
+DIGITS = 15  # of a whole number that is certainly the same in double precision
 
 
 class PerParty(Sequence[Any]):
@@ -134,9 +135,10 @@ def as_labels(parts: Sequence[Any], parties: Sequence[str]) -> SiloValues:
     if all(map(_is_numeric, parts)):
         return SiloValues(_as_numbers(parts), parties)
     logical = [_is_logical(part) for part in parts]
-    if any(logical):
+    if any(its and len(part) for its, part in zip(logical, parts, strict=True)):
         if not all(logical):
-            one, other = logical.index(True), logical.index(False)
+            one = next(k for k, its in enumerate(logical) if its and len(parts[k]))
+            other = logical.index(False)
             raise ProblemError(
                 f"labels must be true and false at all parties or at none; found {str(parts[one][0])!r} at "
                 f"{parties[one]} and {str(parts[other][0])!r} at {parties[other]}: write them alike"
@@ -160,22 +162,24 @@ def _is_numeric(part: NDArray[Any]) -> bool:
     """Whether labels are numbers, or texts of a file that are."""
     if part.dtype.kind == "O":
         return all(isinstance(label, Number) and not isinstance(label, BOOLS) for label in part)
-    return part.dtype.kind in "iuf" or (part.dtype.kind == "U" and all(map(is_number, part)))
+    if part.dtype.kind == "U":
+        return all(is_number(label) and not (label.isdecimal() and len(label) > DIGITS) for label in part)
+    return part.dtype.kind in "iuf"
 
 
 def _as_numbers(parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     if all(part.dtype.kind in "iuf" for part in parts):
         return list(parts)
     numbers = [part.astype(np.float64) for part in parts]
-    whole = all((part == np.round(part)).all() for part in numbers)
+    whole = all((np.abs(part) < 10**DIGITS).all() and (part == np.round(part)).all() for part in numbers)
     return [part.astype(np.int64) for part in numbers] if whole else numbers
 
 
 def _is_logical(part: NDArray[Any]) -> bool:
-    """Whether labels are true and false, as Python or R writes them."""
+    """Whether labels are true and false, as Python or R writes them; none at all may be anything."""
     if part.dtype.kind == "U":
-        return bool(len(part)) and bool(np.isin(np.char.lower(part), ("true", "false")).all())
-    return part.dtype.kind == "b" or (bool(len(part)) and all(isinstance(label, BOOLS) for label in part))
+        return bool(np.isin(np.char.lower(part), ("true", "false")).all())
+    return part.dtype.kind == "b" or all(isinstance(label, BOOLS) for label in part)
 
 
 def _as_text(label: Any) -> str:

@@ -88,6 +88,10 @@ class Silos(PerParty):
             raise ProblemError(f'split must be "rows" or "columns"; found {split!r}')
         if split == "columns" and (columns is not None or labels is not None):
             raise ProblemError('columns and labels need split="rows": parties have different columns here')
+        if labels is not None and labels in (columns or ()):
+            raise ProblemError(
+                f"labels must be a column that is no feature; found {labels!r} in columns: leave it out there"
+            )
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
