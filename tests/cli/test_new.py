@@ -120,6 +120,16 @@ def test_targets_with_row_labels_are_worked_out_and_compared(command, tmp_path):
     assert "'P7' instead of 'P0' in row 0" in refused.err
 
 
+def test_rows_without_entries_are_left_out_with_one_line(tmp_path):
+    for k in range(2):
+        (tmp_path / f"c-{k}.csv").write_text("a;b;c\n1;2;3\n4;5;9\n;;\n7;1;2\n")
+    for words in (["new", "x", "--yes", "--data", "c-*.csv"], ["run", "x/experiment.toml", "--dry"]):
+        made = subprocess.run([*PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = made.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("destiny: ") and line.endswith("1, the first in line 4") for line in lines)
+
+
 def test_one_pattern_is_enough(command, clinics, tmp_path):
     assert command("new", tmp_path / "study", "--data", tmp_path / "clinic-{agent}.csv").code == 0
     assert file.read(tmp_path / "study" / "experiment.toml").problem.agents == 3

@@ -279,16 +279,25 @@ LAYOUTS = {
     "Excel, Unicode text": reads(UNICODE.encode("utf-16-le"), name="a.tsv"),
     "Excel, Unicode text, big-endian": reads(UNICODE.encode("utf-16-be"), name="a.tsv"),
     "Excel, rows of separators": Layout(
-        {"a.csv": READR + b",,\r\n,,\r\n"}, {}, [TABLE], note="2 rows without any entry"
+        {"a.csv": READR + b",,\r\n,,\r\n"},
+        {},
+        [TABLE],
+        note="rows without any entry are left out: 2, the first in line",
     ),
     "Excel, rows of separators with gaps": Layout(
-        {"a.csv": GERMAN + b";;\r\n" * 3}, EUROPE | {"gaps": True}, [TABLE], note="3 rows without any entry"
+        {"a.csv": GERMAN + b";;\r\n" * 3},
+        EUROPE | {"gaps": True},
+        [TABLE],
+        note="rows without any entry are left out: 3, the first in line",
     ),
     "Excel, rows of separators among others": Layout(
         {"a.csv": excel([*LISTS[:2], ["", "", ""], *LISTS[2:]])}, {}, [TABLE], note="the first in line 3"
     ),
     "Excel, quoted rows without entry": Layout(
-        {"a.csv": READR + b'"","",""\n'}, {}, [TABLE], note="1 rows without any entry"
+        {"a.csv": READR + b'"","",""\n'},
+        {},
+        [TABLE],
+        note="rows without any entry are left out: 1, the first in line",
     ),
     "Excel, empty rows above": reads(b",,\n" + READR),
     "blank lines": reads(READR.replace(b"\n", b"\n\n")),
@@ -441,7 +450,7 @@ LAYOUTS = {
         {"labels": "ward"},
         [TABLE],
         labels=["A", "B", "A"],
-        note="1 rows without any entry",
+        note="rows without any entry are left out: 1, the first in line",
     ),
 }
 

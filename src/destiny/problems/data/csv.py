@@ -192,7 +192,7 @@ def read_rows(head: Head) -> Array:
     empty = [number for number, fields in left_out if len(fields) > 1]
     if empty:
         warnings.warn(
-            f"{head.file}: {len(empty)} rows without any entry are left out, the first in line {empty[0]}",
+            f"{head.file}: rows without any entry are left out: {len(empty)}, the first in line {empty[0]}",
             stacklevel=2,
         )
     table = np.frombuffer(numbers).reshape(-1, len(head.columns))
