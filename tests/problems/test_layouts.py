@@ -18,6 +18,7 @@ from destiny.experiments import problem_table
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
 
 TABLE = pd.DataFrame({"age": [61.5, 48.0, 70.25], "bmi": [27.1, 31.0, 22.4], "visits": [1200, 15, 31000]})
 OTHER = pd.DataFrame({"age": [33.5, 80.0], "bmi": [19.5, 24.0], "visits": [7, 2400]})
@@ -53,9 +54,7 @@ def to_parquet(frame: Any, **options: Any) -> Callable[[Path], object]:
 
 
 def arrow(columns: dict[str, Any]) -> Callable[[Path], object]:
-    import pyarrow.parquet
-
-    return lambda path: pyarrow.parquet.write_table(pa.table(columns), path)
+    return lambda path: parquet.write_table(pa.table(columns), path)
 
 
 def excel(rows: list[list[Any]], **options: Any) -> Callable[[Path], object]:
@@ -94,8 +93,8 @@ THOUSANDS = b"age;bmi;visits\r\n61,5;27,1;1.200\r\n48,0;31,0;15\r\n70,25;22,4;31
 SHEETS = b'age,bmi,visits\r\n"61,5","27,1",1200\r\n48,31,15\r\n"70,25","22,4",31000\r\n'
 UNITED = b'age,bmi,visits\r\n61.5,27.1,"1,200"\r\n48,31,15\r\n70.25,22.4,"31,000"\r\n'
 UNICODE = "\ufeff" + GERMAN.decode().replace(";", "\t").replace(",", ".")
-NUMBERS = {"header": False}
-EUROPE = {"sep": ";", "decimal": ","}
+NUMBERS: dict[str, Any] = {"header": False}
+EUROPE: dict[str, Any] = {"sep": ";", "decimal": ","}
 WARD = to_csv(WARDS)
 
 

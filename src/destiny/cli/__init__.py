@@ -296,7 +296,7 @@ def main() -> None:
         sys.exit(130)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning as one line, without the place in the source."""
     warn(str(message))
 
