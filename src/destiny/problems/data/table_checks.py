@@ -87,7 +87,8 @@ def require_same_rows(ids: Sequence[Any], expected: Sequence[Any], where: str) -
         found = f"{', '.join(here[k])!r} instead of {', '.join(there[k])!r} in row {k}"
     raise ProblemError(
         f"rows must be the same, in the same order, as those of {where}; found other row labels, {found}: "
-        "sort the rows and leave out those that are not everywhere"
+        "sort the rows, or leave the labels out (index; of data frames by reset_index(drop=True)) if rows "
+        "belong together by their order"
     )
 
 
