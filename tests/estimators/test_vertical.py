@@ -67,7 +67,7 @@ def test_frames_files_and_names(tmp_path):
     np.save(tmp_path / "0.npy", ROWS[:, :4])
     files = destiny.Silos([tmp_path / "0.npy", ROWS[:, 4:]], split="columns")
     np.testing.assert_array_equal(VerticalPCA(2, random_state=0).fit(files).components_, pca.components_)
-    with pytest.raises(ProblemError, match=r"silo 1: parties must have the same rows, .* other row labels"):
+    with pytest.raises(ProblemError, match=r"silo 1: rows must be the same, .* other row labels"):
         VerticalPCA(2).fit([frames[0], frames[1].iloc[::-1]])
     with pytest.raises(ProblemError, match="columns must be those of fit"):
         pca.transform(destiny.Silos([frames[0].iloc[:, ::-1], frames[1]], split="columns"))

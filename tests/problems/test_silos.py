@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sparse
 
 import destiny
@@ -49,6 +50,15 @@ def test_every_kind_of_table_gives_the_same_rows(tmp_path):
     assert silos.parties == ("a.npy", "silo 1", "silo 2")
     frame = pandas.DataFrame(sparse.eye_array(4).toarray()).astype(pandas.SparseDtype(float, 0.0))
     assert sparse.issparse(destiny.Silos([frame])[0])
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat"])
+def test_one_array_of_several_by_name(tmp_path, ending):
+    path, arrays = tmp_path / f"several.{ending}", {"X": TABLES[0], "Y": TABLES[1]}
+    np.savez(path, **arrays) if ending == "npz" else scipy.io.savemat(path, arrays)
+    with pytest.raises(ProblemError, match=f"name one as in several.{ending}:NAME"):
+        destiny.Silos([path])
+    same(destiny.Silos([f"{path}:Y"]), [TABLES[1]])
 
 
 def test_parquet(tmp_path):
@@ -151,6 +161,15 @@ def test_labels_are_numbers_at_all_parties_or_at_none(tmp_path):
     assert destiny.Silos(files[:1], labels="sort").labels[0].tolist() == [1, 2]
 
 
+def test_labels_beside_a_party_without_rows():
+    pandas = pytest.importorskip("pandas")
+    empty = pandas.DataFrame({"x": np.array([], float), "sort": np.array([], object)})
+    for sorts in ([True, False], [1, 2], ["a", "b"]):
+        for order in (1, -1):
+            frames = [pandas.DataFrame({"x": [1.5, 2.5], "sort": sorts}), empty][::order]
+            assert np.asarray(destiny.Silos(frames, labels="sort").labels).tolist() == sorts
+
+
 def test_shapes_parties_and_rows():
     silos = destiny.Silos(dict(zip("abc", TABLES, strict=True)))
     assert silos.shape == (15, 3)
@@ -182,6 +201,8 @@ REFUSED = [
     ([np.ones(3)], "silo 0: a table must have rows and columns; found 1 dimensions"),
     ([np.ones((2, 3)), [[1, 2, "x"]]], "silo 1: .*found 'x'|silo 1: a table must have numbers"),
     ([np.array([[np.inf, 1.0]])], "silo 0: a table must be finite"),
+    ([np.array([[1.0, 2.0], [0.0, -np.inf]])], "found infinity in row 1 of column 1"),
+    ([sparse.csr_array([[0.0, 2.0], [0.0, np.inf]])], "found infinity in row 1 of column 1"),
     ([np.full((1, 1), 1e30)], "in magnitude"),
     ([np.ones((1, 1), dtype="datetime64[D]")], "silo 0: a table must have numbers; found datetime64"),
     ([np.ones((2, 2)) + 1j], "real numbers"),

@@ -78,9 +78,7 @@ NOISE = "noise.key"  # beside the checkpoints, the secret that the noise of priv
 DEADLINE = 600.0  # seconds; long enough to restart a machine
 MOST_AGENTS = 100_000
 MAX_VALUE = 200  # characters of a value in a HELLO; longer ones are sent as digests
-LOCAL = frozenset(
-    {"data", "targets", "samples", "sep", "decimal", "encoding", "header", "index", "target-index"}
-)
+LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *problem_table.LAYOUT})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
 
 ``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:

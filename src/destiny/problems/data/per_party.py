@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.data.csv_layout import is_number, shorten
+from destiny.problems.data.csv_layout import GAPS, is_number, shorten
+from destiny.problems.data.table_checks import WHOLE
+
+BOOLS = (bool, np.bool_)
+DIGITS = 15  # of a whole number that is certainly the same in double precision
 
 
 class PerParty(Sequence[Any]):
@@ -112,17 +117,86 @@ def row_numbers(rows: NDArray[Any], count: int) -> NDArray[np.intp]:
 
 
 def as_labels(parts: Sequence[Any], parties: Sequence[str]) -> SiloValues:
-    """Return the labels of all parties; texts that are all numbers become numbers, at all parties or none."""
+    """Return the labels of all parties, of one kind: numbers, true and false, or text.
+
+    Texts of files become numbers, or true and false, if they are at all parties; otherwise numbers become
+    text, 1.0 like 1. Raises ProblemError for a missing label, and for labels that parties spell differently.
+    """
+    parts = [np.asarray(part) for part in parts]
     for party, part in zip(parties, parts, strict=True):
-        gaps = [k for k, label in enumerate(part) if label is None or label != label or label == ""]
-        if gaps:
+        for row, label in enumerate(part):
+            if _is_missing(label):
+                found = f"{label!r}, which stands for none," if isinstance(label, str) and label else "none"
+                raise ProblemError(
+                    f"{party}: every row must have a label; found {found} in row {row}: leave the row out"
+                )
+    if any(part.dtype.kind not in "biufUO" for part in parts):
+        return SiloValues(parts, parties)
+    if all(map(_is_numeric, parts)):
+        return SiloValues(_as_numbers(parts), parties)
+    logical = [_is_logical(part) for part in parts]
+    if any(its and len(part) for its, part in zip(logical, parts, strict=True)):
+        if not all(logical):
+            one = next(k for k, its in enumerate(logical) if its and len(parts[k]))
+            other = logical.index(False)
             raise ProblemError(
-                f"{party}: every row must have a label; found none in row {gaps[0]}: leave the row out"
+                f"labels must be true and false at all parties or at none; found {str(parts[one][0])!r} at "
+                f"{parties[one]} and {str(parts[other][0])!r} at {parties[other]}: write them alike"
             )
-    if all(part.dtype.kind == "U" for part in parts) and all(
-        is_number(label) for part in parts for label in part
-    ):
-        parts = [part.astype(np.float64) for part in parts]
-        if all((part == np.round(part)).all() for part in parts):
-            parts = [part.astype(np.int64) for part in parts]
-    return SiloValues(parts, parties)
+        return SiloValues([np.char.lower(part.astype(np.str_)) == "true" for part in parts], parties)
+    texts = [np.array([_as_text(label) for label in part], dtype=np.str_) for part in parts]
+    _check_spelling(texts, parties)
+    return SiloValues(texts, parties)
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or isinstance(label, str):
+        return label is None or label.strip().lower() in GAPS
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas.NA
+        return True
+
+
+def _is_numeric(part: NDArray[Any]) -> bool:
+    """Whether labels are numbers, or texts of a file that are."""
+    if part.dtype.kind == "O":
+        return all(isinstance(label, Number) and not isinstance(label, BOOLS) for label in part)
+    if part.dtype.kind == "U":
+        return all(is_number(label) and not (label.isdecimal() and len(label) > DIGITS) for label in part)
+    return part.dtype.kind in "iuf"
+
+
+def _as_numbers(parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    if all(part.dtype.kind in "iuf" for part in parts):
+        return list(parts)
+    numbers = [part.astype(np.float64) for part in parts]
+    whole = all((np.abs(part) < 10**DIGITS).all() and (part == np.round(part)).all() for part in numbers)
+    return [part.astype(np.int64) for part in numbers] if whole else numbers
+
+
+def _is_logical(part: NDArray[Any]) -> bool:
+    """Whether labels are true and false, as Python or R writes them; none at all may be anything."""
+    if part.dtype.kind == "U":
+        return bool(np.isin(np.char.lower(part), ("true", "false")).all())
+    return part.dtype.kind == "b" or all(isinstance(label, BOOLS) for label in part)
+
+
+def _as_text(label: Any) -> str:
+    """A label as text; a whole number without decimals, because programs write 1 as 1.0 beside a gap."""
+    text = str(label)
+    return WHOLE.sub("", text) if is_number(text) else text
+
+
+def _check_spelling(texts: Sequence[NDArray[Any]], parties: Sequence[str]) -> None:
+    """Raise ProblemError for labels of different parties that differ in case or spaces alone."""
+    classes = [set(part.tolist()) for part in texts]
+    seen: dict[str, tuple[str, int]] = {}
+    for k, labels in enumerate(classes):
+        for label in sorted(labels):
+            other, first = seen.setdefault(label.strip().casefold(), (label, k))
+            if other != label and other not in labels and label not in classes[first]:
+                raise ProblemError(
+                    f"labels must be spelt alike at all parties; found {other!r} at {parties[first]} and "
+                    f"{label!r} at {parties[k]}: write the same, or rename one of them"
+                )

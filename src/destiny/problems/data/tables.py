@@ -18,7 +18,7 @@ from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
 from destiny.problems.data.open_table import Opened, open_table
 from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
-from destiny.problems.data.table_checks import require_same_columns
+from destiny.problems.data.table_checks import require_same_columns, require_same_rows
 
 
 class Silos(PerParty):
@@ -31,8 +31,8 @@ class Silos(PerParty):
     ----------
     tables : sequence, or mapping from names of parties
         One table per party: a 2-D array, memory map, sparse matrix, data frame, or the name of a ``.csv``,
-        ``.parquet``, ``.npy``, ``.npz`` or ``.mat`` file. A ``.npy`` file is mapped into memory and read some
-        rows at a time.
+        ``.tsv``, ``.txt``, ``.parquet``, ``.npy``, ``.npz`` or ``.mat`` file. A ``.npy`` file is mapped into
+        memory and read some rows at a time.
     parties : sequence of str, optional
         Names of the parties; by default the keys of a mapping, the names of the files or "silo 0", ....
     columns : sequence of str, optional
@@ -45,7 +45,8 @@ class Silos(PerParty):
         differ: ``{"west": {"encoding": "cp1252"}}``.
     split : {"rows", "columns"}
         What differs between parties. "columns": parties have different columns of the same rows, in the
-        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`.
+        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`. Row labels of data frames and
+        files (``index``) must be the same.
     **layout
         Settings of `destiny.problems.data.Csv` for all ``.csv`` files: ``sep=";", decimal=",", gaps=True``.
 
@@ -87,22 +88,29 @@ class Silos(PerParty):
             raise ProblemError(f'split must be "rows" or "columns"; found {split!r}')
         if split == "columns" and (columns is not None or labels is not None):
             raise ProblemError('columns and labels need split="rows": parties have different columns here')
+        if labels is not None and labels in (columns or ()):
+            raise ProblemError(
+                f"labels must be a column that is no feature; found {labels!r} in columns: leave it out there"
+            )
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
         layouts = layouts_of_parties(csv, layout, self.parties)
         opened = [
-            self._for_party(k, partial(open_table, source, columns, labels, layouts[party]))
+            self._for_party(
+                k, partial(open_table, source, columns, labels, layouts[party], split == "columns")
+            )
             for k, (party, source) in enumerate(zip(self.parties, sources, strict=True))
         ]
         self.parts = tuple(one.rows for one in opened)
         gaps = [
-            self._for_party(k, partial(check_values, part, "a table")) for k, part in enumerate(self.parts)
+            self._for_party(k, partial(check_values, one.rows, "a table", one.names))
+            for k, one in enumerate(opened)
         ]
         self.gaps = any(gaps)
         self.columns = self._check_columns(opened)
         if split == "columns":
-            self._check_row_labels(sources)
+            self._check_row_labels(opened)
         self.labels = None if labels is None else as_labels([one.labels for one in opened], self.parties)
 
     @classmethod
@@ -229,15 +237,13 @@ class Silos(PerParty):
             raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
         return tuple(joined)
 
-    def _check_row_labels(self, frames: Sequence[Any]) -> None:
-        """Raise ProblemError for data frames whose row labels say that rows are not in the same order."""
-        labels = [(k, list(one.index)) for k, one in enumerate(frames) if hasattr(one, "iloc")]
-        for k, its in labels[1:]:
-            if its != labels[0][1]:
-                raise ProblemError(
-                    f"{self.parties[k]}: parties must have the same rows, in the same order; found other row "
-                    f"labels than at {self.parties[labels[0][0]]}: sort the rows, or reset_index(drop=True)"
-                )
+    def _check_row_labels(self, opened: Sequence[Opened]) -> None:
+        """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
+        labelled = [k for k, one in enumerate(opened) if one.ids is not None]
+        for k in labelled[1:]:
+            first = labelled[0]
+            expected, where = opened[first].ids or (), self.parties[first]
+            self._for_party(k, partial(require_same_rows, opened[k].ids or (), expected, where))
 
 
 class TableSource:
