@@ -295,7 +295,7 @@ REFUSED = {
     "of one type; found NoneType and str": lambda: regression().fit(ROWS, ["a", "b", None] * 20),
     "the 4 silos, in a list; found generator": lambda: regression().fit(SILOS, (y for y in SILO_LABELS)),
     "each of the 4 silos, in a list; found None": lambda: regression().fit(SILOS),
-    "each of the 4 silos; found 60": lambda: regression().fit(SILOS, LABELS),
+    "each of the 4 silos, in a list; found 60": lambda: regression().fit(SILOS, LABELS),
 }
 
 

@@ -94,6 +94,7 @@ converged_, notes_, network_
 
     _min_rows = 2
     _joins_y = True
+    _y_has = "other view"
     _targets: int
     _accepts_sparse = False
 

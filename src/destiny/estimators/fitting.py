@@ -60,6 +60,7 @@ class Decentralized:
 
     _supervised = False
     _joins_y = False  # whether y has numbers, which are kept beside those of X
+    _y_has = "labels"
     _transforms = True
     _accepts_sparse = True
     _min_rows = 1
@@ -225,8 +226,8 @@ class Decentralized:
         """
         labels = [None] * len(X)
         if self._supervised or self._joins_y:
-            labels = labels_of_silos(y, len(X), "labels" if self._supervised else "other view")
-        weights = weights_of_silos(sample_weight, len(X))
+            labels = labels_of_silos(y, X, self._y_has)
+        weights = weights_of_silos(sample_weight, X)
         if isinstance(X, Silos):
             self._check_columns_of(X, first)
             return [

@@ -382,8 +382,8 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
                 if session.partial or not has_few_rows(session, m, problem.shape):
                     raise SettingsError(
                         f"n_components = {self.n_components!r} needs all variances, for which agents average "
-                        f"covariances of at most {dimension.LARGEST} features, or in one call of fit few rows "
-                        f"of more features; found {n} features and {m} rows: give a whole number"
+                        f"covariances of at most {dimension.LARGEST} features, or in one call of fit few "
+                        f"rows of more features; found {n} features and {m} rows: give a whole number"
                     )
                 return []
             return ["the agents averaged their covariances, as all variances were asked for"]

@@ -14,7 +14,13 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import column_sums, dense_blocks
 from destiny.estimators.fitting import Decentralized, weighted_table
-from destiny.estimators.inputs import accept_silos, as_problem_error, call_for_silo, labels_of_silos
+from destiny.estimators.inputs import (
+    accept_silos,
+    as_problem_error,
+    call_for_silo,
+    labels_of_silos,
+    weights_of_silos,
+)
 from destiny.estimators.rows import Table, is_silos
 from destiny.estimators.scatter import sum_of_matrices
 from destiny.estimators.session import FitSession, whole
@@ -62,6 +68,7 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
     """
 
     _joins_y = True
+    _y_has = "targets"
     _transforms = False
     _shape_of_targets: tuple[int, ...] | None = None
     _limits = ()  # there is no run
@@ -91,10 +98,10 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         """Return R^2 of `predict` over all rows of all silos."""
         if not is_silos(X):
             return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
-        targets, predicted = labels_of_silos(y, len(X), "targets"), self.predict(X)
+        targets, predicted = labels_of_silos(y, X, self._y_has), self.predict(X)
         for agent, pair in enumerate(zip(targets, predicted, strict=True)):
             call_for_silo(agent, check_consistent_length, *pair)
-        weights = None if sample_weight is None else np.concatenate(sample_weight)
+        weights = None if sample_weight is None else np.concatenate(weights_of_silos(sample_weight, X))
         return float(r2_score(np.concatenate(targets), np.concatenate(predicted), sample_weight=weights))
 
     def __sklearn_tags__(self) -> Any:

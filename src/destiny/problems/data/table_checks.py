@@ -81,6 +81,8 @@ def not_numbers(table: Any) -> NotNumbersError | None:
         return None
     if entries.ndim != 2 or entries.dtype.kind not in "OUS":
         return None
+    if hasattr(table, "isna"):  # of a data frame: gaps are another matter
+        entries = np.where(table.isna(), np.nan, entries)
     names = column_names(table) or range(entries.shape[1])
     return next(
         (
