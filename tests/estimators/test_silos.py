@@ -120,6 +120,20 @@ def test_predictions_are_values_of_rows():
     assert isinstance(pca.fit_transform(scaled), destiny.Silos)
 
 
+def test_scores_are_frames_with_the_row_labels_of_the_tables():
+    tables = np.split(np.arange(240), CUTS)
+    frames = {
+        name: FRAME.iloc[its].rename(index="P{}".format) for name, its in zip("abc", tables, strict=True)
+    }
+    pipe = make_pipeline(DecentralizedScaler(), DecentralizedPCA(n_components=2, random_state=0))
+    scores = pipe.fit_transform(destiny.Silos(frames)).to_frames()
+    expected = make_pipeline(StandardScaler(), PCA(2)).set_output(transform="pandas").fit_transform(FRAME)
+    joined = pandas.concat(scores.values())
+    assert list(joined.index) == [f"P{k}" for k in range(240)]
+    assert list(joined.columns) == ["decentralizedpca0", "decentralizedpca1"]
+    np.testing.assert_allclose(joined, expected, atol=1e-6)
+
+
 def test_folds_inside_each_silo():
     folds = list(SiloFolds(4).split(SILOS, Y))
     assert len(folds) == SiloFolds(4).get_n_splits() == 4
@@ -282,8 +296,10 @@ def test_imputer_refuses_what_is_no_average():
         DecentralizedImputer(strategy="median").fit(GAPS)
     with pytest.raises(SettingsError, match='strategy must be "mean" or "constant"; found 7'):
         DecentralizedImputer(strategy=7).fit(GAPS)
-    with pytest.raises(ProblemError, match="found none in column 1"):
+    with pytest.raises(ProblemError, match="found none in column 1: leave"):
         DecentralizedImputer().fit(np.column_stack([np.ones(9), np.full(9, np.nan)]))
+    with pytest.raises(ProblemError, match="found none in column 'b': leave"):
+        DecentralizedImputer().fit(pandas.DataFrame({"a": [1.0, 2.0], "b": [np.nan, np.nan]}))
     constant = DecentralizedImputer(strategy="constant", fill_value=-1).fit(silos_of(GAPS))
     np.testing.assert_array_equal(
         pooled(constant.transform(silos_of(GAPS))), np.where(np.isnan(GAPS), -1, GAPS)

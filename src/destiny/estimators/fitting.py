@@ -38,7 +38,12 @@ from destiny.estimators.rows import Table, is_silos, refuse_other_containers
 from destiny.estimators.session import FitSession, allgather, build_network
 from destiny.problems.data import Silos
 from destiny.problems.data.rows import row_blocks
-from destiny.problems.data.table_checks import column_names, require_numbers, require_same_columns
+from destiny.problems.data.table_checks import (
+    column_names,
+    filled_as_dense,
+    require_numbers,
+    require_same_columns,
+)
 from destiny.run.history import History
 from destiny.run.messages import PLAIN, Messages, checked_messages
 from destiny.run.own_network import as_topology, is_topology
@@ -285,6 +290,7 @@ class Decentralized:
     def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return the result of scikit-learn's `validate_data`; raise its errors as one sentence."""
         require_numbers(X)
+        X = filled_as_dense(X)
         if options["reset"]:
             self._named_by_silos = False
         try:

@@ -123,6 +123,12 @@ def _names_in_fit(estimator: Any) -> list[Any] | None:
     return list(estimator.feature_names_in_) if hasattr(estimator, "feature_names_in_") else None
 
 
+def column_name(estimator: Any, number: int) -> str:
+    """Return the name of a column of `fit` in quotes, or its number if columns have no names."""
+    names = _names_in_fit(estimator)
+    return str(number) if names is None else repr(str(names[number]))
+
+
 def call_for_silo(agent: int | str, check: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``check(*arguments)``; raise its ValueError or TypeError as a ProblemError naming the silo."""
     try:
@@ -192,15 +198,31 @@ def as_problem_error(error: Exception, table: Any) -> Exception:
     """
     if isinstance(error, DestinyError | NotFittedError) or "feature names should match" in str(error):
         return error
-    return not_numbers(table) or ProblemError(_sentence(error))
+    return not_numbers(table) or ProblemError(_sentence(error, table))
 
 
-def _sentence(error: Exception) -> str:
-    """Return the first sentence of a scikit-learn error, without the array it prints, plus a remedy."""
+def _sentence(error: Exception, table: Any = None) -> str:
+    """Return the first sentence of a scikit-learn error, without the array it prints, plus a remedy.
+
+    Of NaN and infinity in ``table`` it says where the first one is.
+    """
     text = re.sub(r"\narray=.*?\n(?=Reshape)", " ", str(error), flags=re.DOTALL)
     line = text.split("\n")[0]
     if line.endswith(":"):  # a list follows
         line = " ".join(text.split())
+    if line.startswith("Input X contains"):
+        line = line.rstrip(".") + _first(table, np.isinf if "infinity" in line else np.isnan)
     if line.startswith("Input") and "NaN" in line:
         line = line.rstrip(".") + ": leave those rows out, or fill the gaps first"
     return line
+
+
+def _first(table: Any, found: Callable[[Any], Any]) -> str:
+    """Return where the first such number of a table is, in words; nothing if it has no rows and columns."""
+    if np.ndim(table) != 2 or issparse(table):
+        return ""
+    names = column_names(table)
+    gaps = {"na_value": np.nan} if hasattr(table, "iloc") else {}  # pandas.NA of data frames
+    entries = table.to_numpy(dtype=np.float64, **gaps) if gaps else np.asarray(table, dtype=np.float64)
+    row, column = np.argwhere(found(entries))[0]
+    return f" in row {row} of column {column if names is None else repr(names[column])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import dimension
 from destiny.estimators.centred_rows import dense_blocks
 from destiny.estimators.fitting import Decentralized, scale_ratio
-from destiny.estimators.inputs import accept_silos
+from destiny.estimators.inputs import accept_silos, column_name
 from destiny.estimators.row_space import has_few_rows, span_of_rows
 from destiny.estimators.row_sums import ExactSums, GapSums, PrivateSums, RowSums
 from destiny.estimators.rows import is_silos, refuse_other_containers
@@ -413,7 +414,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
             require_private_messages(self.privacy, session.messages.private)
             return PrivateSums(session, self.privacy, n, self._count_components(n, "n_features"))
         if self._accepts_gaps:
-            return GapSums(session)
+            return GapSums(session, partial(column_name, self))
         return ExactSums(
             session,
             moments or {i: RowSample(rows, session.weights.get(i)) for i, rows in session.rows.items()},

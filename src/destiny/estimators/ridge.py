@@ -43,8 +43,8 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
     ----------
     alpha : float
         Penalty alpha ||b||^2, at least 0: with 0 ordinary least squares, and if it has several solutions the
-        smallest in columns divided by their deviations. It depends on the units of the columns: scale them
-        first (`DecentralizedScaler`).
+        smallest, as in `sklearn.linear_model.LinearRegression`. It depends on the units of the columns: scale
+        them first (`DecentralizedScaler`).
     fit_intercept : bool
         Whether the line need not go through zero.
     n_agents, network, random_state, messages
@@ -131,7 +131,11 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         return self._joined(rows, targets, sample_weight, self._shape_of_targets is None)
 
     def _joined(self, rows: Any, targets: NDArray[Any], sample_weight: Any, first: bool) -> Table:
-        """Return a table with its targets in place of labels; the first one sets their number."""
+        """Return a table with its targets in place of labels; the first one sets their number.
+
+        One column of targets is the same as none, as in scikit-learn.
+        """
+        targets = targets[:, 0] if targets.shape[1:] == (1,) else targets
         if first:
             self._shape_of_targets = targets.shape[1:]
         if targets.shape[1:] != self._shape_of_targets:
@@ -189,9 +193,10 @@ def _scatter(rows: Any, targets: Array, mean: Array, weights: Array | None) -> A
 
 
 def _coefficients(C: Array, variances: Average, n: int, penalty: float) -> Array:
-    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, in units in which the diagonal is 1.
+    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, computed in units in which the diagonal is 1.
 
-    Without the penalty in the units, its share of a column in small ones would hide all other columns.
+    Without the penalty in the units, its share of a column in small ones would hide all other columns. Of a
+    singular matrix the solution of least norm is returned.
     """
     diagonal = variances.common[:n] + penalty
     units = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -199,4 +204,6 @@ def _coefficients(C: Array, variances: Average, n: int, penalty: float) -> Array
     values, vectors = np.linalg.eigh(own)
     used = values > RANK * max(values[-1], 0.0)
     inverse = (vectors[:, used] / values[used]) @ vectors[:, used].T
-    return np.asarray((inverse @ (C[:n, n:] / units[:, None])).T / units)
+    coef = (inverse @ (C[:n, n:] / units[:, None])) / units[:, None]
+    free = np.linalg.qr(vectors[:, ~used] / units[:, None])[0]  # directions in which no row varies
+    return np.asarray((coef - free @ (free.T @ coef)).T)

@@ -17,7 +17,7 @@ from destiny.problems.data import parquet
 from destiny.problems.data.csv import load_csv, read_fields, read_head
 from destiny.problems.data.csv_layout import Csv, shorten
 from destiny.problems.data.files import is_csv, load
-from destiny.problems.data.table_checks import column_names, not_numbers, require_numbers
+from destiny.problems.data.table_checks import column_names, filled_as_dense, not_numbers, require_numbers
 
 
 class Opened(NamedTuple):
@@ -83,8 +83,9 @@ def _open_frame(frame: Any, names: list[Any], columns: Sequence[str] | None, lab
     values = None if labels is None else _without_na(frame[labels])
     if kept != names:
         frame = frame[kept]
+    frame = filled_as_dense(frame)
     dtypes = list(frame.dtypes)
-    if dtypes and all(str(dtype).startswith("Sparse[") and dtype.fill_value == 0 for dtype in dtypes):
+    if dtypes and all(str(dtype).startswith("Sparse[") for dtype in dtypes):
         return Opened(check_rows(_as_csr(frame.sparse.to_coo())), kept, values)
     rows = np.asarray(frame)
     if rows.dtype.kind == "O":  # numbers with pandas.NA, or no numbers

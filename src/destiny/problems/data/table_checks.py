@@ -47,6 +47,13 @@ def column_names(table: Any) -> list[Any] | None:
     return list(table.columns)
 
 
+def filled_as_dense(table: Any) -> Any:
+    """Return a data frame of sparse columns as a dense one if entries that are not stored are not all 0."""
+    dtypes = [] if column_names(table) is None else list(table.dtypes)
+    sparse = bool(dtypes) and all(str(dtype).startswith("Sparse[") for dtype in dtypes)
+    return table.sparse.to_dense() if sparse and any(dtype.fill_value != 0 for dtype in dtypes) else table
+
+
 def require_same_columns(names: list[Any] | None, expected: list[Any] | None, where: str) -> None:
     """Raise ProblemError unless ``names`` are ``expected``, in that order; ``where`` says whose those are."""
     if names is None or expected is None or names == expected:
