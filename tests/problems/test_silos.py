@@ -299,7 +299,15 @@ def test_values_know_their_shape():
     values = SiloValues([np.ones((2, 3)), np.ones((4, 3))], ["a", "b"])
     assert values.shape == (6, 3)
     assert values.ndim == 2
-    assert "6 values of 2 parties" in repr(values)
+    assert repr(values) == "SiloValues(6 values of 2 parties)"
+
+
+def test_labels_show_how_many_there_are_of_each():
+    labels = SiloValues([["no", "yes", "no"], ["yes"], []], ["a", "b", "c"])
+    assert repr(labels) == "SiloValues(4 values of 3 parties: 2 of no, 2 of yes)"
+    shown = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", labels._repr_html_())
+    assert shown == [*("party", "values", "no", "yes"), *"a321", *"b101", *"c000"]
+    assert repr(SiloValues([np.arange(13.0)], ["a"])) == "SiloValues(13 values of 1 party)"
 
 
 def test_files_that_look_otherwise_are_read_with_settings_of_their_party(tmp_path):

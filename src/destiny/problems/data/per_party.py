@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
+from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import is_number, shorten
+
+
+CLASSES = 12  # different values up to which each is counted
 
 
 class PerParty(Sequence[Any]):
@@ -47,6 +51,10 @@ class PerParty(Sequence[Any]):
         if isinstance(key, slice | tuple):
             raise ProblemError("silos are chosen by number or name, rows by an array of numbers")
         return self.take_rows(np.asarray(key))
+
+    def count_parties(self) -> str:
+        """Return the number of parties, in words."""
+        return "1 party" if len(self) == 1 else f"{len(self)} parties"
 
     def take_rows(self, rows: NDArray[Any]) -> Self:
         """Return the chosen rows of every party, in the order given."""
@@ -105,7 +113,27 @@ class SiloValues(PerParty):
         return SiloValues(parts, self.parties, order)
 
     def __repr__(self) -> str:
-        return f"SiloValues({sum(self.sizes)} values of {len(self)} parties)"
+        counts = [f"{sum(its)} of {value}" for value, its in self._counts()]
+        told = f": {', '.join(counts)}" if counts else ""
+        return f"SiloValues({sum(self.sizes)} values of {self.count_parties()}{told})"
+
+    def _repr_html_(self) -> str:
+        counts = self._counts()
+        header = ["party", "values", *(value for value, _ in counts)]
+        rows = [
+            [party, f"{size:,}", *(f"{its[k]:,}" for _, its in counts)]
+            for k, (party, size) in enumerate(zip(self.parties, self.sizes, strict=True))
+        ]
+        return page(heading(repr(self)), table(rows, header, numbers=True))
+
+    def _counts(self) -> list[tuple[str, list[int]]]:
+        """Return the different values with their number at each party; none if there are many."""
+        if self.ndim != 1 or any(part.dtype.kind == "O" for part in self.parts):
+            return []
+        values = np.unique(np.asarray(self))
+        if len(values) > CLASSES:
+            return []
+        return [(str(value), [int(np.sum(part == value)) for part in self.parts]) for value in values]
 
 
 def of_all_rows(values: Any, count: int) -> NDArray[Any] | None:

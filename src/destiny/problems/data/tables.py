@@ -211,7 +211,7 @@ class Silos(PerParty):
     def __repr__(self) -> str:
         rows, columns = self.shape
         names = f" ({shorten(self.columns)})" if self.columns else ""
-        return f"Silos({len(self)} parties, {rows} rows, {columns} columns{names})"
+        return f"Silos({self.count_parties()}, {rows} rows, {columns} columns{names})"
 
     def _repr_html_(self) -> str:
         rows = [
