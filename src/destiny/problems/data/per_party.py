@@ -12,7 +12,6 @@ from destiny.errors import ProblemError
 from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import is_number, shorten
 
-
 CLASSES = 12  # different values up to which each is counted
 
 
