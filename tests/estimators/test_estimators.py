@@ -234,7 +234,9 @@ REFUSED = {
     "silo 1: Input X contains NaN": lambda X: DecentralizedPCA().fit([X, X * np.nan]),
     "at least 2 rows; found 1": lambda X: DecentralizedPCA().fit([X[:1], X[:0]]),
     "at least 2 classes; found 1": lambda X: OrthogonalRegression().fit(X, np.ones(61)),
-    "labels of each of the 2 silos; found 1": lambda X: OrthogonalRegression().fit([X, X], [np.ones(61)]),
+    "labels of each of the 2 silos, in a list; found 1": lambda X: OrthogonalRegression().fit(
+        [X, X], [np.ones(61)]
+    ),
     "target_scale must be a positive": lambda X: OrthogonalRegression(target_scale=0).fit(X, X[:, 0] > 1000),
     "found none at any agent": lambda X: SparseDictionary(1).fit([X[:0]]),
 }
