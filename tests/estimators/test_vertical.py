@@ -115,6 +115,9 @@ def test_several_targets_and_dependent_columns():
     ours = VerticalRidge(2.0, random_state=0).fit(np.split(rows, [1, 2], axis=1), targets)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
     np.testing.assert_allclose(ours.predict(np.split(rows, [1, 2], axis=1)), theirs.predict(rows), rtol=1e-8)
+    column, flat = (VerticalRidge(random_state=0).fit(PARTIES, y) for y in (TARGET[:, None], TARGET))
+    np.testing.assert_array_equal(column.coef_, flat.coef_)
+    assert column.predict(PARTIES).shape == (178,)
     twice = [ROWS[:, :5], ROWS[:, 3:], np.ones((178, 1))]  # two columns at both parties, and a constant
     found = VerticalRidge(0, random_state=0).fit(twice, TARGET)
     np.testing.assert_allclose(

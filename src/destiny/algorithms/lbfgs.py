@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.blocks.totals import TreeMethod, TreeState, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import NetworkError, SettingsError
+from destiny.errors import NetworkError, ProblemError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
 from destiny.protocols import Agents, Array
 from destiny.validation import is_whole
@@ -135,6 +135,8 @@ class DestinyLBFGS(TreeMethod):
     def step(self, s: LBFGSState, agents: Agents) -> LBFGSState:
         """Average gradient and value at the trial point; accept it or not; choose the next one."""
         own = _numbers(s, agents)
+        if not s.scale.any():
+            _require_finite_values(agents, own[:, 0, 0])
         G = agents.gradient(s.trial)
         if s.meet.any():
             Z, G, mean = agents.exact_mean(s.trial, G, own, tree=s.tree)
@@ -183,6 +185,13 @@ class Evaluation:
     value: float
     size: float
     gradient: Array
+
+
+def _require_finite_values(agents: Agents, values: Array) -> None:
+    """Raise `ProblemError` with the first agent whose f_i is not finite where the run begins."""
+    broken = agents.ids[~np.isfinite(values)]
+    if len(broken):
+        raise ProblemError(f"the value of agent {broken[0]} is not finite at the start: check its f_i")
 
 
 def _require_few_meetings(s: LBFGSState) -> None:

@@ -17,7 +17,7 @@ from destiny.problems.data import parquet
 from destiny.problems.data.csv import is_csv, read_head, read_ids, read_labels, read_rows
 from destiny.problems.data.csv_layout import Csv, shorten
 from destiny.problems.data.files import load, split_key
-from destiny.problems.data.table_checks import column_names, not_numbers, require_numbers
+from destiny.problems.data.table_checks import column_names, filled_as_dense, not_numbers, require_numbers
 
 
 class Opened(NamedTuple):
@@ -90,19 +90,30 @@ def _refuse_names(columns: Sequence[str] | None, labels: str | None, found: str)
 
 def _open_frame(frame: Any, names: list[Any], columns: Sequence[str] | None, labels: str | None) -> Opened:
     kept = _choose(names, columns, labels)
-    values = None if labels is None else np.asarray(frame[labels])
+    values = None if labels is None else _without_na(frame[labels])
     if kept != names:
         frame = frame[kept]
+    frame = filled_as_dense(frame)
     dtypes = list(frame.dtypes)
     if dtypes and all(str(dtype).startswith("Sparse[") for dtype in dtypes):
         return Opened(check_rows(_as_csr(frame.sparse.to_coo())), kept, values)
     rows = np.asarray(frame)
     if rows.dtype.kind == "O":  # numbers with pandas.NA, or no numbers
-        wrong = not_numbers(frame.dropna() if hasattr(frame, "dropna") else frame)
+        wrong = not_numbers(frame)
         if wrong is not None:
             raise wrong
         rows = np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return Opened(check_rows(rows), kept, values)
+
+
+def _without_na(column: Any) -> NDArray[Any]:
+    """Return the entries of a column of a data frame, with None for pandas.NA, which no comparison takes."""
+    values = np.asarray(column)
+    if values.dtype.kind != "O" or not hasattr(column, "isna"):
+        return values
+    values = values.copy()
+    values[np.asarray(column.isna())] = None
+    return values
 
 
 def _choose(names: list[Any], columns: Sequence[str] | None, labels: str | None) -> list[Any]:

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
+from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import GAPS, is_number, shorten
 from destiny.problems.data.table_checks import WHOLE
 
 BOOLS = (bool, np.bool_)
 DIGITS = 15  # of a whole number that is certainly the same in double precision
+
+CLASSES = 12  # different values up to which each is counted
 
 
 class PerParty(Sequence[Any]):
@@ -26,6 +29,8 @@ class PerParty(Sequence[Any]):
 
     parts: tuple[Any, ...]
     parties: tuple[str, ...]
+    order: NDArray[np.intp] | None = None
+    """Where each row, party after party, stands among all rows; None if they stand in this order."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -51,22 +56,29 @@ class PerParty(Sequence[Any]):
             raise ProblemError("silos are chosen by number or name, rows by an array of numbers")
         return self.take_rows(np.asarray(key))
 
+    def count_parties(self) -> str:
+        """Return the number of parties, in words."""
+        return "1 party" if len(self) == 1 else f"{len(self)} parties"
+
     def take_rows(self, rows: NDArray[Any]) -> Self:
         """Return the chosen rows of every party, in the order given."""
         raise NotImplementedError
 
-    def _rows_by_party(self, rows: NDArray[Any]) -> list[NDArray[np.intp]]:
-        """Return the numbers, within each party, of rows counted over all parties."""
+    def _rows_by_party(self, rows: NDArray[Any]) -> tuple[list[NDArray[np.intp]], NDArray[np.intp] | None]:
+        """Return the numbers, within each party, of rows counted over all parties, and their order."""
         rows = row_numbers(rows, sum(self.sizes))
+        if self.order is not None:
+            rows = np.argsort(self.order)[rows]
         ends = np.cumsum(self.sizes)
         owner = np.searchsorted(ends, rows, side="right")
-        return [rows[owner == k] - (ends[k] - size) for k, size in enumerate(self.sizes)]
+        chosen = [rows[owner == k] - (ends[k] - size) for k, size in enumerate(self.sizes)]
+        return chosen, np.argsort(owner, kind="stable") if (np.diff(owner) < 0).any() else None
 
 
 class SiloValues(PerParty):
     """Values that belong to the rows of silos: labels, weights, predictions; one array per party.
 
-    ``numpy.asarray`` gives those of all parties, in their order.
+    ``numpy.asarray`` gives those of all parties, in their order, or of chosen rows in the order chosen.
 
     Attributes
     ----------
@@ -77,9 +89,11 @@ class SiloValues(PerParty):
         Of the values of all parties together.
     """
 
-    def __init__(self, parts: Sequence[Any], parties: Sequence[str]) -> None:
+    def __init__(
+        self, parts: Sequence[Any], parties: Sequence[str], order: NDArray[np.intp] | None = None
+    ) -> None:
         self.parts = tuple(np.asarray(part) for part in parts)
-        self.parties = tuple(parties)
+        self.parties, self.order = tuple(parties), order
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -92,15 +106,47 @@ class SiloValues(PerParty):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         values = np.concatenate([part for part in self.parts if len(part)] or [self.parts[0]])
+        if self.order is not None:
+            values = values[np.argsort(self.order)]
         return values if dtype is None else values.astype(dtype, copy=False)
 
     def take_rows(self, rows: NDArray[Any]) -> SiloValues:
         """Return the values of the chosen rows."""
-        chosen = self._rows_by_party(rows)
-        return SiloValues([part[its] for part, its in zip(self.parts, chosen, strict=True)], self.parties)
+        chosen, order = self._rows_by_party(rows)
+        parts = [part[its] for part, its in zip(self.parts, chosen, strict=True)]
+        return SiloValues(parts, self.parties, order)
 
     def __repr__(self) -> str:
-        return f"SiloValues({sum(self.sizes)} values of {len(self)} parties)"
+        counts = [f"{sum(its)} of {value}" for value, its in self._counts()]
+        told = f": {', '.join(counts)}" if counts else ""
+        return f"SiloValues({sum(self.sizes)} values of {self.count_parties()}{told})"
+
+    def _repr_html_(self) -> str:
+        counts = self._counts()
+        header = ["party", "values", *(value for value, _ in counts)]
+        rows = [
+            [party, f"{size:,}", *(f"{its[k]:,}" for _, its in counts)]
+            for k, (party, size) in enumerate(zip(self.parties, self.sizes, strict=True))
+        ]
+        return page(heading(repr(self)), table(rows, header, numbers=True))
+
+    def _counts(self) -> list[tuple[str, list[int]]]:
+        """Return the different values with their number at each party; none if there are many."""
+        if self.ndim != 1 or any(part.dtype.kind == "O" for part in self.parts):
+            return []
+        values = np.unique(np.asarray(self))
+        if len(values) > CLASSES:
+            return []
+        return [(str(value), [int(np.sum(part == value)) for part in self.parts]) for value in values]
+
+
+def of_all_rows(values: Any, count: int) -> NDArray[Any] | None:
+    """Return the values of all ``count`` rows in one array; None if these are not such values."""
+    if isinstance(values, list | tuple) and any(np.ndim(value) for value in values):  # a table per party
+        return None
+    array = np.asarray(values)
+    nested = array.dtype.kind == "O" and any(np.ndim(value) for value in array.flat)
+    return array if array.ndim and len(array) == count and not nested else None
 
 
 def row_numbers(rows: NDArray[Any], count: int) -> NDArray[np.intp]:

@@ -80,10 +80,10 @@ def rows_between(rows: Any, start: int, stop: int) -> Any:
     return part
 
 
-def check_values(rows: Any, name: str, names: Sequence[Any] | None = None) -> bool:
+def check_values(rows: Any, name: str, columns: Sequence[Any] | None = None) -> bool:
     """Return whether entries are missing (NaN); raise ProblemError for infinity and numbers out of range.
 
-    ``names`` are those of the columns.
+    ``columns`` are the names of the columns, for the message.
     """
     gaps, lowest, highest = False, 0.0, 0.0
     for part, block in row_blocks(rows):
@@ -95,11 +95,10 @@ def check_values(rows: Any, name: str, names: Sequence[Any] | None = None) -> bo
             gaps = True
             least, most = float(np.fmin.reduce(entries, None)), float(np.fmax.reduce(entries, None))
         if np.isinf([least, most]).any():
-            dense = block if isinstance(block, np.ndarray) else block.toarray()
-            row, column = np.argwhere(np.isinf(dense))[0]
-            where = repr(names[column]) if names else column
+            row, column = np.argwhere(np.isinf(block if entries is block else block.toarray()))[0]
             raise ProblemError(
-                f"{name} must be finite; found infinity in row {part.start + row} of column {where}"
+                f"{name} must be finite; found infinity in row {part.start + row} of column "
+                f"{column if columns is None else repr(columns[column])}: correct it, or leave the row out"
             )
         lowest, highest = np.fmin(lowest, least), np.fmax(highest, most)
     require_size(max(-lowest, highest), name)

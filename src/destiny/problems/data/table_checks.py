@@ -49,6 +49,13 @@ def column_names(table: Any) -> list[Any] | None:
     return list(table.columns)
 
 
+def filled_as_dense(table: Any) -> Any:
+    """Return a data frame of sparse columns as a dense one if entries that are not stored are not all 0."""
+    dtypes = [] if column_names(table) is None else list(table.dtypes)
+    sparse = bool(dtypes) and all(str(dtype).startswith("Sparse[") for dtype in dtypes)
+    return table.sparse.to_dense() if sparse and any(dtype.fill_value != 0 for dtype in dtypes) else table
+
+
 def require_same_columns(names: list[Any] | None, expected: list[Any] | None, where: str) -> None:
     """Raise ProblemError unless ``names`` are ``expected``, in that order; ``where`` says whose those are.
 
@@ -115,6 +122,8 @@ def not_numbers(table: Any) -> NotNumbersError | None:
         return None
     if entries.ndim != 2 or entries.dtype.kind not in "OUS":
         return None
+    if hasattr(table, "isna"):  # of a data frame: gaps are another matter
+        entries = np.where(table.isna(), np.nan, entries)
     names = column_names(table) or range(entries.shape[1])
     return next(
         (
