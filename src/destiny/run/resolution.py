@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.geometry.generalised import MassMatrix
-from destiny.geometry.own_units import Gradient, OwnUnits, lowest_curvature, row_curvatures
+from destiny.geometry.own_units import NOISE, Gradient, OwnUnits, lowest_curvature, row_curvatures
 from destiny.geometry.proximal import tangent_prox
 from destiny.protocols import Array, Regulariser
 from destiny.run.metrics import Composite, Measures
 from destiny.run.stopping import CONVERGED, Stop
 
 WRONG = 1e-3  # distance of X from a stationary point: no run that has converged may leave more
-UNSEEN = 1e3  # times the tolerance; notes/convergence.md has what runs leave where features are alike
+UNSEEN = 100  # times the tolerance: where features are alike, runs leave up to 4 (notes/convergence.md)
 PRODUCTS = 8  # of the Hessian, to look for negative curvature
 NEGATIVE = -0.01  # of the size of the curvature: far below the errors of differences of gradients
 DISAGREE = 100.0  # times the tolerance: the largest measure where agents' residuals met it was 2.1 times
@@ -68,7 +68,7 @@ class Resolution:
         notes, right = [], self.distance <= max(WRONG, UNSEEN * tolerance)
         if right and self.distance > UNSEEN * tolerance:
             notes.append(self._sentence())
-        if self.curvature < NEGATIVE:
+        if self.curvature < min(NEGATIVE, -NOISE * self.spread):  # or it may be rounding
             advice = ", but a saddle or a maximum; choose another start or seed" if right else ""
             notes.append(
                 "the curvature at the answer is negative along some direction: it is not a minimum" + advice
