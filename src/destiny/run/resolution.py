@@ -19,7 +19,7 @@ from destiny.run.stopping import CONVERGED, Stop
 WRONG = 1e-3  # distance of X from a stationary point: no run that has converged may leave more
 UNSEEN = 100  # times the tolerance: where features are alike, runs leave up to 4 (notes/convergence.md)
 PRODUCTS = 8  # of the Hessian, to look for negative curvature
-NEGATIVE = -0.01  # of the size of the curvature: far below the errors of differences of gradients
+NEGATIVE = -0.01  # of the size of the curvature: larger than the errors of differences of gradients
 DISAGREE = 100.0  # times the tolerance: the largest measure where agents' residuals met it was 2.1 times
 
 
