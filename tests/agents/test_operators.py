@@ -166,7 +166,7 @@ def test_a_lie_in_the_last_averaging_is_not_reported_as_an_answer(tmp_path, monk
     average, liar = answer.average, []
 
     def lie(hosted, network, *arrays):
-        if threading.current_thread() in liar and len(arrays) == 3:
+        if threading.current_thread() in liar and len(arrays) == 4:
             arrays = (1e4 * arrays[0], *arrays[1:])
         return average(hosted, network, *arrays)
 

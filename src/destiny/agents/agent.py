@@ -42,7 +42,7 @@ from destiny.storage.checkpoint import Saved, run_arrays
 
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
-SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
+SCALARS = 2  # numbers averaged in the end besides a gradient and n curvatures: objective and variance
 MOST_GROUPS = 2 * NARROW + 2  # exponents in a message of centring or of the last averaging
 STARTS = 2  # times an agent's own start that neighbours may take to start
 
@@ -213,11 +213,11 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
     first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
-    averages = max(n * p + SCALARS, first)
+    averages = max(n * p + n + SCALARS, first)
     if s.messages.private:
         overhead = 1 + max(silent.groups, MOST_GROUPS)
         numbers = max(silent.largest, message_size(averages, private=True)) + RIDERS + overhead
         return numbers, 8 * numbers
-    last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
+    last = message_bytes((n * p, n, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS

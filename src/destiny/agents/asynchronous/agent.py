@@ -35,7 +35,7 @@ from destiny.storage.checkpoint import Saved, flatten, unflatten
 IDLE = 0.2  # seconds without news after which an agent computes all the same
 CATCH_UP = 6.0  # seconds to wait for news of all neighbours after a restart: they dial every 5 s at least
 CALM = 0.01  # seconds between two wakes of an agent whose residual is below the tolerance
-AVERAGED = 3  # numbers in a message at the end besides a gradient: objective, variance and the flooded change
+AVERAGED = 3  # numbers at the end besides a gradient and n curvatures: objective, variance, flooded change
 AGREED = "converged: all agents agreed that their residuals are below the tolerance"
 
 
@@ -493,5 +493,5 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     """Numbers and bytes of the largest message of an asynchronous agent."""
     n, p = settings.problem.shape
     message = MessageCodec.of(method_of(settings), (n, p), settings.agents)
-    numbers = max(message.size, n * p + AVERAGED)
+    numbers = max(message.size, n * p + n + AVERAGED)
     return numbers, 8 * numbers
