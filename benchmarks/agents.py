@@ -24,13 +24,13 @@ import destiny
 from benchmarks.timing import report
 from destiny import agents
 from destiny.agents import scaffold
-from destiny.agents.agent import open_privacy
 from destiny.agents.engine import SingleAgentEngine
 from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.privacy.masks import Masks
 from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.start import open_privacy
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
 

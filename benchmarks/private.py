@@ -22,7 +22,7 @@ from destiny.protocols import Problem, Topology
 TOLERANCES = (1e-8, 1e-10)
 
 
-def figure_3() -> Problem:
+def pca() -> Problem:
     return problems.pca.synthetic(n=300, m=3200, p=5, xi=0.9, agents=32, seed=4)
 
 
@@ -35,9 +35,9 @@ def olsr() -> Problem:
 
 
 CASES: dict[str, tuple[Callable[[], Problem], Callable[[], Topology]]] = {
-    "Figure 3, ER .2": (figure_3, lambda: networks.erdos_renyi(32, prob=0.2, seed=4)),
-    "Figure 3, ER .4": (figure_3, lambda: networks.erdos_renyi(32, prob=0.4, seed=4)),
-    "Figure 3, ring-32": (figure_3, lambda: networks.ring(32)),
+    "PCA, ER .2": (pca, lambda: networks.erdos_renyi(32, prob=0.2, seed=4)),
+    "PCA, ER .4": (pca, lambda: networks.erdos_renyi(32, prob=0.4, seed=4)),
+    "PCA, ring-32": (pca, lambda: networks.ring(32)),
     "SDL, ring-8": (sdl, lambda: networks.ring(8)),
     "OLSR, ER .4": (olsr, lambda: networks.erdos_renyi(32, prob=0.4, seed=4)),
 }

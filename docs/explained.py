@@ -68,7 +68,7 @@ def bias() -> None:
             "--",
         ),
         "tracking (DESTINY)": (destiny.Destiny(), BLUE, "-"),
-        "tracking with momentum (the default)": (destiny.DestinyMomentum(), GREEN, "-"),
+        "tracking with momentum": (destiny.DestinyMomentum(), GREEN, "-"),
     }
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.subplots()

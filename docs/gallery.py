@@ -79,23 +79,30 @@ def organisations(path: Path) -> None:
 def organisations_in_trouble(path: Path) -> None:
     """Who talks to whom in examples/demo_async.py, who is slow and who is killed."""
     demo = importlib.import_module("examples.demo_async")
-    troubles = {demo.SLOW: "20 times\nslower", demo.VICTIM: "killed again\nand again"}
+    troubles = {demo.SLOW: "20 times slower", demo.VICTIM: "killed again and again"}
     draw_network(path, demo.NAMES, demo.EDGES, troubles)
 
 
 def draw_network(
     path: Path, names: tuple[str, ...], edges: list[list[int]], troubles: dict[str, str]
 ) -> None:
-    """Agents and their links, with a word about those in trouble."""
+    """Agents and their links, with a word beside those in trouble."""
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
     graph: nx.Graph[int] = nx.Graph([(i, j) for i, j in edges])
     colours = [plots.COLOURS[1 if names[k] in troubles else 0] for k in graph]
-    labels = {k: ", ".join(filter(None, (names[k], troubles.get(names[k], "")))) for k in graph}
+    labels = {k: names[k] for k in graph}
     place = nx.circular_layout(graph)
-    style: dict[str, Any] = {"edge_color": "0.6", "node_size": 2600, "font_size": 8, "font_color": "white"}
+    style: dict[str, Any] = {"edge_color": "0.6", "node_size": 1400, "font_size": 8, "font_color": "white"}
     nx.draw(graph, place, axis, labels=labels, node_color=colours, **style)
-    axis.margins(0.2)
+    for k in graph:
+        x, y = place[k]
+        if abs(x) < abs(y) / 2:  # at the top or the bottom: above or below
+            where = {"xytext": (0, 26 * np.sign(y)), "ha": "center", "va": "bottom" if y > 0 else "top"}
+        else:
+            where = {"xytext": (26 * np.sign(x), 0), "ha": "left" if x > 0 else "right", "va": "center"}
+        axis.annotate(troubles.get(names[k], ""), (x, y), textcoords="offset points", **where)
+    axis.margins(0.35, 0.22)
     figure.savefig(path, dpi=150)
 
 
@@ -134,7 +141,7 @@ def card(example: Path) -> str:
     """One example of the page."""
     title, text = title_and_text(example)
     parts = [
-        f"![]({picture(example)})",
+        f"![{title}]({picture(example)})",
         f"**{title}**",
         f"*{STORIES[example.stem]}*" if example.stem in STORIES else "",
         text,

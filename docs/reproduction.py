@@ -129,7 +129,7 @@ def page() -> str:
     for name in figures.NAMES:
         figure = figures.read(name)
         number = name.removeprefix("figure")
-        parts.append(f"## Figure {number}: {figure.title[0].lower() + figure.title[1:]}\n\n{figure.about}\n")
+        parts.append(f"## Figure {number}: {figure.title}\n\n{figure.about}\n")
         parts.append(f"![Figure {number}, reproduced: {figure.title}](images/{name}.png)\n")
         parts.append(claims_table(name))
         parts.append(rounds_table(figure, [row for row in rows if row["figure"] == name]))

@@ -6,6 +6,7 @@ Zensical loads it as the extension ``site_markdown``, with ``docs`` on the Pytho
   browsers draw by themselves: no script, no font, nothing to load.
 - ``<!-- commands -->`` is replaced by every command with its options.
 - ``<!-- file NAME -->`` is replaced by that file of the repository.
+- titles of code blocks that say why the tests do not run a block are left out.
 """
 
 import re
@@ -27,6 +28,7 @@ BLOCK_FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 OPERATOR = re.compile(
     r"<mo>([a-z]+)</mo>"
 )  # names such as sym: as <mo> they would stand apart from their brackets
+NOT_RUN = re.compile(r'^( *```\S+) title="not run by the tests: [^"]*"', re.MULTILINE)
 INLINE_FORMULA = r"(?<![\w\\$])\$(?![\s$])([^$]+?)(?<!\s)\$(?![\w$])"
 
 
@@ -52,13 +54,14 @@ def mathml(formula: str, display: str = "inline") -> str:
 
 
 class Parts(Preprocessor):
-    """``<!-- commands -->`` and ``<!-- file NAME -->``."""
+    """``<!-- commands -->``, ``<!-- file NAME -->`` and titles that are for the tests."""
 
     def run(self, lines: list[str]) -> list[str]:
         text = "\n".join(lines)
         if "<!-- commands -->" in text:
             text = text.replace("<!-- commands -->", commands())
-        return re.sub(r"<!-- file (\S+) -->", lambda match: file(match[1]), text).split("\n")
+        text = re.sub(r"<!-- file (\S+) -->", lambda match: file(match[1]), text)
+        return NOT_RUN.sub(r"\1", text).split("\n")
 
 
 class BlockFormulas(Preprocessor):

@@ -1,9 +1,10 @@
 """PCA of three CSV files, one per hospital, without ever putting them together.
 
-    python examples/pca_three_files.py a.csv b.csv c.csv     # any number of files, one header line each
+    python examples/pca_three_files.py a.csv b.csv c.csv     # any number of files, with the same header
 
-Without files it makes three small ones first, to have something to show. Under mpiexec each rank reads one
-file only, its own: mpiexec -n 3 python examples/pca_three_files.py a.csv b.csv c.csv
+Without files it makes three small ones first, to have something to show. `Silos` reads them and refuses
+columns in another order, text and gaps in words. Under mpiexec each rank reads one file only, its own, and
+ranks compare the names of their columns: mpiexec -n 3 python examples/pca_three_files.py a.csv b.csv c.csv
 """
 
 import argparse
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+import destiny
 from destiny import plots
 from destiny.engines import engine_for_command
 from destiny.estimators import DecentralizedPCA
@@ -25,6 +27,14 @@ def made(folder: str) -> list[str]:
         data = rng.standard_normal((rows, 5)) @ rng.standard_normal((5, 5)) + 50
         np.savetxt(path, data, delimiter=",", header="age,weight,pulse,sugar,iron", comments="")
     return paths
+
+
+def read_own(file, ranks):
+    """The rows of this rank's own file, once all ranks have the same columns."""
+    silos = destiny.Silos([file])
+    if len(set(ranks.allgather(silos.columns))) > 1:
+        raise SystemExit(f"{file} must have the columns of all ranks, in the same order: {silos.columns}")
+    return silos[0]
 
 
 def picture(path, pca, tables) -> None:
@@ -45,12 +55,12 @@ def main(path=None, files=()) -> None:
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.rank
-        pca.fit_local(np.loadtxt(files[rank], delimiter=",", skiprows=1))
+        pca.fit_local(read_own(files[rank], MPI.COMM_WORLD))
         if rank > 0:
             return
     else:
         with tempfile.TemporaryDirectory() as folder:
-            tables = [np.loadtxt(file, delimiter=",", skiprows=1) for file in files or made(folder)]
+            tables = destiny.Silos(files or made(folder))
         pca.fit(tables)
         if path:
             picture(path, pca, tables)

@@ -5,7 +5,9 @@ subject to X^T X = I_p, talking to their neighbours only.
 """
 
 import logging as _logging
+import sys as _sys
 from importlib import import_module as _import_module
+from importlib.machinery import ModuleSpec as _ModuleSpec
 from typing import TYPE_CHECKING
 
 from destiny._version import __version__ as __version__
@@ -15,6 +17,7 @@ from destiny.errors import (
     MismatchError,
     MissingExtraError,
     NetworkError,
+    PrivacyError,
     ProblemError,
     SettingsError,
 )
@@ -41,6 +44,7 @@ __all__ = [
     "MismatchError",
     "MissingExtraError",
     "NetworkError",
+    "PrivacyError",
     "ProblemError",
     "Result",
     "SettingsError",
@@ -153,6 +157,27 @@ else:
         "simulate": "destiny.simulation",
         "solve": "destiny.run.solve",
     }
+
+    _ALIASES = {f"{__name__}.{name}": home for name, home in _MODULES.items()}
+
+    class _PublicNames:
+        """Import `destiny.stopping` and others by the name that `__getattr__` gives them."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):  # noqa: ARG004
+            return _ModuleSpec(name, _PublicNames) if _ALIASES.get(name, name) != name else None
+
+        @staticmethod
+        def create_module(spec):
+            module = _import_module(_ALIASES[spec.name])
+            spec.loader_state = module.__spec__
+            return module
+
+        @staticmethod
+        def exec_module(module):
+            module.__spec__ = module.__spec__.loader_state  # it is the same module, under its own name too
+
+    _sys.meta_path.append(_PublicNames)
 
     def __getattr__(name):
         if name in _MODULES:

@@ -1,5 +1,8 @@
 """What can go wrong, in one sentence each: expected, found, what to do."""
 
+INSTALL = 'pip install ".[{extra}]" in a checkout of DESTINY'
+"""How to install an extra, for every `MissingExtraError`."""
+
 
 class DestinyError(Exception):
     """Base of every error this package raises on purpose; its text is one sentence for a person."""

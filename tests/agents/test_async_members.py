@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import destiny
 from destiny.agents import Outcome
 from destiny.agents.asynchronous.agent import AsyncAgent
+from destiny.agents.asynchronous.belief import departures
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints, read_record
 from destiny.agents.asynchronous.exchange import AsyncExchange
 from destiny.agents.asynchronous.membership import Left, Membership, request_leave
@@ -26,7 +27,7 @@ from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.cli import app
 from destiny.errors import DestinyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
-from destiny.run.members import LEFT, Record, asked, carried_out, epoch, first_standing
+from destiny.run.members import LEFT, MEMBER, Record, asked, carried_out, epoch, first_standing
 from destiny.run.quiescence import ALL_QUIET
 from tests.helpers.agent_party import PATIENCE, Party, end, identity, kill, wait_for
 
@@ -146,7 +147,8 @@ def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path, monk
     check_answers(party, [one.end() for one in rest], [0, 2, 3])
     assert [record_of(party, i)["bound"] for i in (0, 2, 3)] == [5, 5, 5]
     assert all(checked)
-    assert "agent-1 has left for good: 3 of 4 agents take part" in [e.get("why") for e in party.log(0)]
+    left = "agent-1 has left for good by the word of agent-1: 3 of 4 agents take part"
+    assert left in [e.get("why") for e in party.log(0)]
     check_replay(tmp_path, range(4))
     with pytest.raises(Left):  # started again, it says the same, though nobody is there
         party.thread(1).end()
@@ -209,15 +211,89 @@ def test_who_will_not_come_back_is_taken_out_by_a_neighbour(tmp_path, monkeypatc
     running[1].join(PATIENCE)
     assert isinstance(running[1].error, Crash)
     assert "takes agent-1 out of the run" in ask(party, 2, "agent-1")
+    wait_for(lambda: running[2].view.members == [0, 2, 3], "agent 2 takes it out")
+    assert running[0].view.members is None  # one of its three neighbours says so
+    assert "others follow when more than half of their neighbours say so" in ask(party, 3, "1")
     wait_for(lambda: running[0].view.members == [0, 2, 3], "agent 0 hears of it")
     monkeypatch.setattr(AsyncAgent, "tell", tell)
-    with pytest.raises(RunEnded, match="agent-1 was taken out of the run by another agent") as error:
+    with pytest.raises(
+        RunEnded, match="agent-1 was taken out of the run by the word of agent-0, agent-2"
+    ) as error:
         party.thread(1).end()
     assert error.value.code == 1
     check_answers(party, [running[i].end() for i in (0, 2, 3)], [0, 2, 3])
     with pytest.raises(RunEnded, match="was taken out"):
         party.thread(1).end()
     check_replay(tmp_path, range(4))
+
+
+def test_one_agent_cannot_take_others_out(tmp_path, monkeypatch):
+    """It says that both others have left: each goes on with the other, and names the liar in the end."""
+    publish = AsyncExchange.publish
+
+    def lie(self, letter):
+        standing = np.where(np.arange(3) == 0, MEMBER, LEFT)
+        publish(self, letter if self.index else replace(letter, standing=standing))
+
+    monkeypatch.setattr(AsyncExchange, "publish", lie)
+    party = party_of(tmp_path, destiny.networks.ring(3), deadline=2)
+    running = [party.thread(i) for i in range(3)]
+    for i in (1, 2):
+        with pytest.raises(
+            SettingsError, match="agent-0 took agent-1 out of the run, and this agent did not"
+        ):
+            running[i].end()
+        assert running[i].view.members is None
+        assert record_of(party, i)["standing"] == [MEMBER] * 3
+        doubts = [e["why"] for e in party.log(i) if e["event"] == "members"]
+        assert doubts == [
+            "agent-0 says that agent 1, agent 2 left: not believed before most neighbours say so"
+        ]
+    running[0].join(PATIENCE)
+
+
+def of(sender, standing):
+    return SimpleNamespace(sender=np.array(float(sender)), standing=np.array(standing, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("sender", "told", "known", "words", "members", "believed"),
+    [
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1, 2, 3], [2, 2, 2, 2]),  # one of three
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1, 3], [2, 2, 2, 2]),  # one of two
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {3: [2, 2, 3, 2]}, [1, 2, 3], [2, 2, 4, 2]),  # two of three
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {3: [2, 2, 3, 2]}, [1, 2], [2, 2, 2, 2]),  # agent 3 is no member
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1], [2, 2, 4, 2]),  # the only neighbour
+        (1, [2, 3, 2, 2], [2, 2, 2, 2], {}, [1, 2, 3], [2, 3, 2, 2]),  # of itself
+        (1, [2, 2, 4, 2], [2, 2, 3, 2], {}, [1, 2, 3], [2, 2, 4, 2]),  # the operator here has asked for it
+        (1, [4, 2, 2, 2], [2, 2, 2, 2], {}, [1, 2, 3], [2, 2, 2, 2]),  # of the agent that hears it
+        (1, [2, 2, 2, 1], [2, 2, 2, 0], {}, [1, 2, 3], [2, 2, 2, 1]),  # who comes late is let in by anybody
+        (1, [2, 2, 2, 4], [2, 2, 2, 0], {}, [1, 2], [2, 2, 2, 2]),
+    ],
+)
+def test_whose_word_is_believed(sender, told, known, words, members, believed):
+    letter = of(sender, told)
+    words = {**{k: np.array(v) for k, v in words.items()}, sender: letter.standing}
+    found = departures(letter, np.array(known, dtype=float), words, members, majority=True)
+    assert found.tolist() == believed
+    assert departures(letter, np.array(known), words, members, majority=False).tolist() == told
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"agent": 'removal = "all"'}, "removal must be 'majority' or 'any'; found 'all'"),
+        ({"agent": 'removal = "any"', "algorithm": 'kind = "destiny"', "run": ""}, "with all others nobody"),
+    ],
+)
+def test_whose_word_is_believed_is_a_setting(tmp_path, changes, words):
+    party = party_of(tmp_path)
+    assert party.settings(0).removal == "majority"
+    party.write(0, agent='removal = "any"')
+    assert party.settings(0).removal == "any"
+    party.write(0, **changes)
+    with pytest.raises(SettingsError, match=words):
+        party.settings(0)
 
 
 def whole(network):

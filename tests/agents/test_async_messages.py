@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import destiny
+from destiny.agents.asynchronous.belief import Trim
 from destiny.agents.asynchronous.codec import MessageCodec
 from destiny.agents.asynchronous.exchange import MOST_LIVES, AsyncExchange, line_is_free
 from destiny.agents.exchange import Exchange
@@ -143,6 +144,56 @@ def test_an_echo_of_a_life_that_was_forgotten_is_no_lie(exchange, peer):
     heard[0] = LIFE + 5000
     exchange.on_state(peer, content(exchange, replace(letter, message=replace(letter.message, heard=heard))))
     assert len(exchange.take()) == 1
+
+
+def with_echo(letter, mine):
+    """The same message of a sender that says it has heard this one of agent 0."""
+    heard = letter.heard.copy()
+    heard[0] = mine
+    return replace(letter, message=replace(letter.message, heard=heard))
+
+
+@pytest.mark.parametrize("way", ["HELLO", "STATE"])
+def test_a_false_echo_of_a_late_life_is_refused_and_changes_nothing(exchange, peer, way):
+    """One that was believed would end this agent for good, as it may not be started so often."""
+    echo = with_echo(letters(1)[0], LIFE * float(MOST_LIVES - 1))
+    ways = {
+        "HELLO": lambda: exchange.check_request(peer, need=0, mark=MOST_LIVES - 1),
+        "STATE": lambda: exchange.on_state(peer, content(exchange, echo)),
+    }
+    with pytest.raises(Refusal, match="heard life 1048575 of this agent, which is in life 1"):
+        ways[way]()
+    assert not exchange.is_forgotten
+    assert exchange.take() == []
+
+
+def test_a_neighbour_reminds_this_agent_of_a_forgotten_life_once(exchange, peer):
+    exchange.check_request(peer, need=0, mark=7)
+    exchange.check_request(peer, need=0, mark=7)  # again, before this agent has seen to it
+    assert (exchange.is_forgotten, exchange.life_heard) == (True, 7)
+    exchange.life = 8
+    with pytest.raises(Refusal, match="heard life 9 of this agent, which is in life 8"):
+        exchange.check_request(peer, need=0, mark=9)
+    other = Neighbour("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
+    exchange.check_request(other, need=0, mark=9)  # it may have heard more than the first
+    assert exchange.life_heard == 9
+
+
+def test_what_is_said_of_a_neighbour_is_believed_from_itself_alone(exchange, peer):
+    """A false stamp is not passed on to the agent that it is about, which would refuse who passes it on."""
+    third = Neighbour("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
+    exchange.connections.neighbours.append(third)
+    (letter,) = letters(1)
+    stamps = letter.stamps.copy()
+    stamps[2] = LIFE + 5000.0  # agent 2 has never sent that
+    exchange.on_state(peer, content(exchange, replace(letter, stamps=stamps)))
+    (came,) = exchange.take()
+    assert came.stamps[2] == 0
+    assert came.stamps[1] == letter.stamps[1]
+    assert exchange.trim_of(came) == Trim((2,))
+    stamps[2] = LIFE * float(MOST_LIVES)
+    with pytest.raises(Refusal, match="started 1048576 times or more"):
+        exchange.on_state(peer, content(exchange, replace(letter, stamps=stamps)))
 
 
 def test_lives_and_rounds_of_a_hello_that_cannot_be_are_refused(exchange, peer):

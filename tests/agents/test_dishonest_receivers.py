@@ -255,10 +255,13 @@ def test_exponents_that_are_not_the_receivers_any_more_are_not_told_as_sizes(tmp
 
 
 def test_files_tell_the_neighbours_of_neighbours(tmp_path):
-    scaffold.write_agent_files("ring", "a=h:1,b=h:2,c=h:3,d=h:4", tmp_path / "ring", "run")
-    text = (tmp_path / "ring" / "a" / "agent.toml").read_text()
-    assert "neighbours = [0, 2]" in text
-    party = Agents(tmp_path / "party", destiny.networks.ring(4), messages="private = true")
+    hosts = ",".join(f"{name}=127.0.0.1:{7000 + k}" for k, name in enumerate("abcd"))
+    scaffold.write_agent_files("ring", hosts, tmp_path / "ring", "run")
+    scaffold.write_certificates(tmp_path / "ring")
+    np.save(tmp_path / "ring" / "a" / "data.npy", np.eye(5))
+    around = [n.around for n in read(tmp_path / "ring" / "a" / "agent.toml").neighbours]
+    assert around == [frozenset({0, 2}), frozenset({0, 2})]
+    party = Agents(tmp_path / "party", destiny.networks.ring(4), messages="private = false")
     path = party.home(0) / "agent.toml"
     plain = path.read_text()
     assert [n.around for n in read(path).neighbours] == [None, None]

@@ -11,11 +11,12 @@ import pytest
 
 import destiny
 from destiny.agents.agent import Agent
+from destiny.agents.transport.event_loop import RunEnded
 from destiny.agents.transport.messages import HEADER
 from destiny.engines import fixed_point, totals
 from destiny.errors import NetworkError
 from destiny.run import message_memory
-from tests.helpers.agent_party import Party
+from tests.helpers.agent_party import PATIENCE, Party
 
 N, AGENTS, VICTIM = 5, 4, 1
 OTHERS = range(1, AGENTS)
@@ -159,3 +160,32 @@ def test_agents_at_different_points_send_nothing(party):
         agent.join()
         ends.append(agent.error)
     assert any(isinstance(error, NetworkError) and "same averages" in str(error) for error in ends)
+
+
+@pytest.mark.parametrize("kind", ["destiny-newton", "destiny-lbfgs"])
+@pytest.mark.parametrize(
+    ("lie", "error", "words"),
+    [
+        (fixed_point.NOT_FINITE, RunEnded, "an agent has said that its numbers are not finite any more"),
+        (5000, NetworkError, "found 5000 from agent 0, who has sent a false number"),
+    ],
+)
+def test_false_sizes_end_the_run_in_a_sentence_before_numbers_are_sent(
+    tmp_path, monkeypatch, kind, lie, error, words
+):
+    flood = totals._flood
+
+    def lying(agents, exponents, *rest):
+        if agents.ids[0] == 0 and exponents.size:
+            exponents = np.full_like(exponents, lie)
+        return flood(agents, exponents, *rest)
+
+    monkeypatch.setattr(totals, "_flood", lying)
+    options = {"problem": PROBLEM, "algorithm": f'kind = "{kind}"', "messages": "private = true"}
+    party = Party(tmp_path, destiny.networks.ring(3), deadline=5, **options)
+    running = [party.thread(i) for i in range(3)]
+    for one in running:
+        one.join(PATIENCE)
+    honest = [one.error for one in running[1:]]
+    assert any(isinstance(each, error) and words in str(each) for each in honest), honest
+    assert all(isinstance(each, NetworkError | RunEnded) for each in honest), honest

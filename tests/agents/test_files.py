@@ -176,7 +176,7 @@ def test_init_refuses_in_one_sentence(network, hosts, told, tmp_path):
 
 
 def test_init_knows_what_must_be_told_to_all(tmp_path):
-    scaffold.write_agent_files("ring", "a:1,b:2,c:3,d:4", tmp_path / "plain", "run")
+    scaffold.write_agent_files("ring", "a:1,b:2,c:3,d:4", tmp_path / "plain", "run", private=False)
     text = (tmp_path / "plain" / "agent-0" / "agent.toml").read_text()
     assert "[network]" not in text
     assert "diameter = 2" in text

@@ -31,6 +31,7 @@ from destiny.cli import app
 from destiny.engines import fixed_point
 from destiny.errors import CheckpointError, SettingsError
 from tests.helpers.agent_party import PATIENCE, Party
+from tests.helpers.cli_experiments import main
 
 nets = destiny.networks
 PRIVATE = "private = true"
@@ -88,15 +89,14 @@ def test_the_default_is_private_where_the_network_allows_it(tmp_path):
     ring, path = nets.ring(4), nets.path(4)
     known = Party(tmp_path / "a", ring, messages="", whole=edges(ring))
     assert known.settings(0).messages.private
-    assert Party(tmp_path / "b", ring, messages="").settings(0).messages.private
     exposed = Party(tmp_path / "c", path, messages="", whole=edges(path)).settings(2)
     assert not exposed.messages.private
     assert "plain messages: each neighbour learns all" in exposed.disclosure
     assert "agent 0 has agent 1 only" in exposed.disclosure
     changing = f"{edges(ring)}\nloss = 0.2"
     assert not Party(tmp_path / "d", ring, messages="", whole=changing).settings(0).messages.private
-    party = Party(tmp_path / "e", path, messages="")
-    with pytest.raises(SettingsError, match=r"one neighbour, agent-1, .*private = false into \[messages\]"):
+    party = Party(tmp_path / "e", ring, messages="")
+    with pytest.raises(SettingsError, match=r"need \[network\] .*private = false into \[messages\]"):
         party.settings(0)
     party = Party(tmp_path / "f", path, messages=PRIVATE, whole=edges(path))
     with pytest.raises(SettingsError, match="agent 0 has agent 1 only"):
@@ -298,6 +298,29 @@ def test_participants_are_checked(tmp_path):
     party.write(0, messages=f"{PRIVATE}\nparticipants = {json.dumps(names[::-1])}")
     with pytest.raises(SettingsError, match="'agent-3' as agent 0, who is 'agent-0'"):
         party.settings(0)
+
+
+TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)])
+PARTS = "without agent 0 this one falls into agents 1, 2 and agents 3, 4,"
+
+
+@pytest.mark.parametrize("messages", ["", PRIVATE])
+def test_an_agent_refuses_a_network_that_one_agent_connects(tmp_path, messages, capsys, monkeypatch):
+    party = Party(tmp_path, TRIANGLES, messages=messages, whole=edges(TRIANGLES))
+    path = str(party.home(3) / "agent.toml")
+    for command in (["agents", "check"], ["agent"]):
+        assert main(monkeypatch, *command, path) == 2
+        assert PARTS in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("private", [None, True])
+def test_no_files_are_written_for_such_a_network_unless_messages_are_plain(tmp_path, private):
+    (tmp_path / "links.txt").write_text("\n".join(f"{i} {j}" for i, j in TRIANGLES.edges))
+    arguments = str(tmp_path / "links.txt"), "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5"
+    with pytest.raises(SettingsError, match=PARTS):
+        scaffold.write_agent_files(*arguments, tmp_path / "set", "run", private=private)
+    assert not (tmp_path / "set").exists()
+    assert scaffold.write_agent_files(*arguments, tmp_path / "plain", "run", private=False)
 
 
 def test_files_for_a_network_say_whether_sums_are_private(tmp_path):

@@ -12,10 +12,12 @@ from destiny import agents
 from destiny.agents import scaffold
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.sender import MaskedSender
+from destiny.agents.transport.connections import MARKS, Connections
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
 from destiny.run import averaging
-from tests.helpers.agent_party import Party, client_context, connect, read_message, wait_for
+from tests.helpers.agent_party import PATIENCE, Party, client_context, connect, read_message, wait_for
 
 PAIR = destiny.networks.path(2)
 
@@ -164,3 +166,42 @@ def test_averages_that_do_not_settle_are_not_reported_as_converged(tmp_path, mon
         assert not outcome.converged
         assert outcome.reason.startswith("converged: every agent's local residual")
         assert "the averages that make the answer still changed" in outcome.reason
+
+
+# Neighbours that ask for more than an honest one does
+
+
+def test_a_neighbour_that_lets_nobody_forget_is_refused_before_memory_grows(tmp_path, monkeypatch):
+    """A mark that never moves would make its neighbours keep everything that they ever sent."""
+    move = Connections.move_mark
+    monkeypatch.setattr(
+        Connections, "move_mark", lambda self, mark: None if self.me.index == 0 else move(self, mark)
+    )
+    party = Party(tmp_path, PAIR, stop="rounds = 3000\ntolerance = 0", run="checkpoint = 2", deadline=1.5)
+    liar, honest = party.thread(0), party.thread(1)
+    with pytest.raises(destiny.DestinyError, match="agent-0 has not sent"):
+        honest.end()
+    liar.join(PATIENCE)
+    words = "may need all messages since round 0 again, 4 checkpoints after this agent has passed round"
+    assert any(words in e["why"] and "agent-0" in e["why"] for e in party.log(1) if e["event"] == "refused")
+    assert len(list((party.out(1) / "checkpoints").glob("sent-*.npz"))) <= MARKS + 1
+
+
+def test_a_neighbour_that_repeats_its_key_is_refused(tmp_path, monkeypatch):
+    send = MaskedSender.send_key
+
+    def repeat(self, peer, statement):
+        for _ in range(4 if self.index == 0 else 1):
+            send(self, peer, statement)
+
+    monkeypatch.setattr(MaskedSender, "send_key", repeat)
+    ring = destiny.networks.ring(3)
+    party = Party(tmp_path, ring, messages="private = true", deadline=1.5)
+    outcomes = [party.thread(i) for i in range(3)]
+    for outcome in outcomes:
+        outcome.join(PATIENCE)
+    assert all(isinstance(outcome.error, destiny.DestinyError) for outcome in outcomes)
+    refused = [e["why"] for e in party.log(1) if e["event"] == "refused"]
+    assert any(
+        "agent-0" in why and "sent 3 keys on one connection, expected at most 2" in why for why in refused
+    )

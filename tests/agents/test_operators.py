@@ -22,7 +22,9 @@ from destiny.agents import outcome as answer
 from destiny.agents import scaffold, settings
 from destiny.agents.transport import connector
 from destiny.agents.transport.event_loop import Absent
+from destiny.agents.transport.tls import describe_error
 from destiny.experiments import problem_table
+from destiny.problems.data import files
 from tests.helpers.agent_party import Party, authority
 
 PAIR = destiny.networks.path(2)
@@ -138,12 +140,33 @@ def test_a_full_disk_is_a_reason_to_start_again(number, tmp_path, monkeypatch):
     assert caught.value.code == (2 if number == errno.EACCES else 75)
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("when", ["read", "run"])
+def test_too_many_open_files_are_told_as_that_and_not_as_a_damaged_file(number, when, tmp_path, monkeypatch):
+    party = with_data(Party(tmp_path, PAIR, problem='kind = "pca"\ndata = "data.npy"\np = 2'))
+    settings = party.settings(0) if when == "run" else None
+
+    def load(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files, "open_memmap", load)
+    with pytest.raises(destiny.DestinyError, match="too many files and connections open: raise") as caught:
+        agents.run(settings or party.settings(0), loud=False)
+    assert caught.value.code == 75
+    assert "data.npy" not in str(caught.value)
+
+
+def test_a_name_that_cannot_be_resolved_is_told_as_that():
+    error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert describe_error(error) == "its name cannot be resolved: Name or service not known"
+
+
 def test_a_lie_in_the_last_averaging_is_not_reported_as_an_answer(tmp_path, monkeypatch):
     party = Party(tmp_path, PAIR, stop="tolerance = 1e-6")
     average, liar = answer.average, []
 
     def lie(hosted, network, *arrays):
-        if threading.current_thread() in liar and len(arrays) == 3:
+        if threading.current_thread() in liar and len(arrays) == 4:
             arrays = (1e4 * arrays[0], *arrays[1:])
         return average(hosted, network, *arrays)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import stat
+import hashlib
+import os
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import pytest
 import destiny
 from destiny import agents
 from destiny.agents.agent import OutboxStore
+from destiny.agents.process import AgentProcess
 from tests.helpers.agent_party import PATIENCE, Party
 
 PROBLEM = """kind = "pca"
@@ -41,16 +42,15 @@ def test_the_bits_of_a_run_in_one_process(tmp_path, more):
 def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, more):
     """It is lost before its first checkpoint and after it: all bits are those of a run without loss."""
     problem = PROBLEM + PRIVACY.replace("5", "50") + more
-    whole = Party(tmp_path / "whole", NETWORK, problem=problem, stop=FIXED)
+    whole, party = (
+        Party(tmp_path / name, NETWORK, problem=problem, stop=FIXED) for name in ("whole", "again")
+    )
+    secrets = [[p.out(i) / "checkpoints" / "noise.key" for i in range(3)] for p in (whole, party)]
+    for path in (path for each in secrets for path in each):
+        path.parent.mkdir(mode=0o700, parents=True)
+        path.write_text(hashlib.sha256(path.parents[2].name.encode()).hexdigest() + "\n")
+        path.chmod(0o600)
     whole.go()
-    keys = [whole.out(i) / "checkpoints" / "noise.key" for i in range(3)]
-    assert [stat.S_IMODE(key.stat().st_mode) for key in keys] == [0o600] * 3
-    assert len({key.read_text().split()[0] for key in keys}) == 3
-    party = Party(tmp_path / "again", NETWORK, problem=problem, stop=FIXED)
-    for i, key in enumerate(keys):
-        party.out(i).mkdir(mode=0o700)
-        (party.out(i) / "checkpoints").mkdir(mode=0o700)
-        shutil.copy2(key, party.out(i) / "checkpoints")
     due, lost = OutboxStore.due, [10, 25]
 
     def lose(self, step, fresh, stop, signal):
@@ -68,9 +68,34 @@ def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, more):
     for one in (party.thread(1), *others):
         one.end()
     for i in range(3):
-        assert (party.out(i) / "checkpoints" / "noise.key").read_text() == keys[i].read_text()
+        assert not any(each[i].exists() for each in secrets), "the run is over"
         before, after = (np.load(p.out(i) / "solution.npz")["own"] for p in (whole, party))
         assert np.array_equal(before, after)
+
+
+def test_the_keys_of_a_run_are_erased_when_it_is_over(tmp_path, monkeypatch):
+    """Who finds them later could read recorded messages; a second name of each file shows what is left."""
+    party = Party(tmp_path, NETWORK, problem=PROBLEM + PRIVACY, stop=FIXED, messages="private = true")
+    serve = AgentProcess.serve_until_neighbours_done
+    names, kept = ("noise.key", "private-sums.key"), []
+
+    def keep(self, outcome):
+        for path in (self.checkpoints.folder / name for name in names):
+            os.link(path, tmp_path / f"{self.settings.name}-{path.name}")
+            kept.append(path.stat().st_size)
+        return serve(self, outcome)
+
+    monkeypatch.setattr(AgentProcess, "serve_until_neighbours_done", keep)
+    before = party.go()
+    monkeypatch.undo()
+    assert min(kept) >= 32
+    for i in range(3):
+        for name in names:
+            assert not (party.out(i) / "checkpoints" / name).exists()
+            assert set((tmp_path / f"agent-{i}-{name}").read_bytes()) == {0}
+    after = party.thread(1).end()  # started again, it has its answer and needs no keys
+    assert np.array_equal(after.X, before[1].X)
+    assert not any((party.out(1) / "checkpoints" / name).exists() for name in names)
 
 
 def test_other_data_in_the_same_run_are_refused(tmp_path):

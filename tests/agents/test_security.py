@@ -14,7 +14,7 @@ import pytest
 
 import destiny
 from destiny.agents.certificates import Authority, write
-from destiny.agents.transport import connector, messages
+from destiny.agents.transport import callers, connector, messages
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Header, Hello, Kind
 from tests.helpers.agent_party import (
     PATIENCE,
@@ -283,12 +283,129 @@ def test_500_half_open_connections(siege):
     try:
         siege.refused("was dropped: more than 64 had not said who they are")
         assert (
-            len(siege.target.view.connections.connector.strangers) <= connector.MAX_STRANGERS + 1
+            len(siege.target.view.connections.connector.callers) <= 2 * callers.MAX_STRANGERS + 1
         )  # the one about to be dropped
         siege.lifted()
     finally:
         for sock in crowd:
             sock.close()
+
+
+class SlowCall:
+    """A call of the true neighbour over a slow line: its first word is sent, the rest on `finish`."""
+
+    def __init__(self, siege, source="127.0.0.1"):
+        self.siege, self.sock = siege, wait_for(lambda: called(siege.address, source), "listening")
+        self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = siege.context(siege.party.home(0))
+        self.tls = context.wrap_bio(self.inward, self.outward, server_hostname="x")
+        self.step()
+
+    def step(self):
+        """Whether the handshake is done; writes what there is to write."""
+        try:
+            self.tls.do_handshake()
+            done = True
+        except ssl.SSLWantReadError:
+            done = False
+        if self.outward.pending:
+            self.sock.sendall(self.outward.read())
+        return done
+
+    def finish(self):
+        """Handshake and HELLO; whether the agent answers by its own HELLO."""
+        while not self.step():
+            if not (read := self.sock.recv(65536)):
+                return False
+            self.inward.write(read)
+        self.tls.write(self.siege.hello().pack())
+        self.sock.sendall(self.outward.read())
+        while read := self.sock.recv(65536):
+            self.inward.write(read)
+            try:
+                head = Header.unpack(self.tls.read(HEADER.size))
+            except ssl.SSLWantReadError:
+                continue
+            return head.kind is Kind.HELLO
+        return False
+
+
+def called(address, source):
+    sock = socket.socket()
+    sock.settimeout(PATIENCE)
+    sock.bind((source, 0))
+    try:
+        sock.connect(address)
+    except ConnectionRefusedError:
+        sock.close()
+        return None
+    return sock
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["from the neighbour's own address", "from elsewhere"])
+def test_a_flood_of_silent_callers_does_not_keep_a_slow_neighbour_out(siege, same):
+    """A caller that has spoken is not dropped for those who have not, though it is older than all of them."""
+    slow = SlowCall(siege)
+    waiting = siege.target.view.connections.connector.callers.waiting
+    wait_for(lambda: any(caller.has_spoken for caller in waiting), "the first word")
+    count = 3 * callers.MAX_STRANGERS
+    sources = ["127.0.0.1" if same else f"127.0.9.{k % 200 + 1}" for k in range(count)]
+    crowd = [called(siege.address, source) for source in sources]
+    assert crowd[count - callers.MAX_STRANGERS - 2].recv(1) == b""  # all have come, and these are dropped
+    assert slow.finish()
+    for sock in (*crowd, slow.sock):
+        sock.close()
+    siege.lifted()
+
+
+def crowd_of(*groups):
+    """Callers in the order in which they came: (number, site, whether they have spoken) for each group."""
+    return [
+        callers.Caller(f"{site}:{group}.{k}", site, spoken)
+        for group, (number, site, spoken) in enumerate(groups)
+        for k in range(number)
+    ]
+
+
+FULL = callers.MAX_STRANGERS
+
+
+@pytest.mark.parametrize(
+    ("groups", "known", "dropped"),
+    [
+        ([(1, "neighbour", True), (FULL, "flood", False)], (), "flood:1.0"),
+        ([(1, "neighbour", False), (FULL, "flood", False)], (), "flood:1.0"),
+        ([(1, "neighbour", True), (FULL, "flood", True)], (), "flood:1.0"),
+        ([(1, "shared", True), (FULL, "shared", False)], (), "shared:1.0"),
+        ([(FULL, "shared", True), (1, "neighbour", False)], (), "shared:0.0"),
+        ([(FULL, "flood", False), (1, "neighbour", False)], {"neighbour"}, None),
+        ([(FULL, "flood", False), (FULL, "neighbour", True)], {"neighbour"}, None),
+        ([(FULL, "neighbour", False), (FULL + 1, "flood", True)], {"neighbour"}, "flood:1.0"),
+    ],
+)
+def test_who_is_dropped_when_too_many_wait(groups, known, dropped):
+    kept = callers.Callers()
+    for site in known:
+        kept.know(site)
+    *before, last = crowd_of(*groups)
+    assert [kept.add(caller) for caller in before] == [None] * len(before)
+    found = kept.add(last)
+    assert (None if found is None else found.address) == dropped
+    assert len(kept) == len(before) + 1 - (found is not None)
+
+
+@pytest.mark.parametrize(
+    ("host", "site"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("hospital.example", "hospital.example"),
+    ],
+)
+def test_callers_of_one_site_are_counted_together(host, site):
+    assert callers.site_of(host) == site
 
 
 def test_silence_after_the_connection_and_after_the_handshake(tmp_path, monkeypatch):

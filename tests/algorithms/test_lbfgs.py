@@ -216,6 +216,21 @@ def test_an_infinite_gradient_at_the_start_is_refused():
         destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS())
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_value_that_is_not_finite_at_the_start_is_refused_at_once(wrong):
+    data = [np.eye(5)[:, :2] + k for k in range(4)]
+    asked = []
+
+    def value(X, a):
+        asked.append(a[1, 0])
+        return wrong if a[1, 0] == 2 else float(np.vdot(a, X))
+
+    problem = custom.problem(value, lambda X, a: a, data=data, shape=(5, 2))
+    with pytest.raises(ProblemError, match="the value of agent 2 is not finite at the start: check its f_i"):
+        destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS(), rounds=400)
+    assert len(asked) < 50
+
+
 def test_a_start_that_is_the_answer_ends_at_once_and_starts_may_differ():
     problem, network = small_problem("olsr"), destiny.networks.ring(6)
     answer = destiny.solve(problem, network, tolerance=1e-11).X

@@ -456,3 +456,14 @@ def test_an_agent_with_tiny_data_beside_others_is_not_refused(factor):
     silos[0] /= 1e12
     result = destiny.solve(destiny.problems.SDL(silos, 3), destiny.networks.ring(4), DestinyMomentum())
     assert result.converged
+
+
+@pytest.mark.parametrize(("name", "help"), [("complete", False), ("ring", True)])
+def test_more_links_are_advised_where_some_are_missing(name, help):
+    network = NETWORKS[name]
+    problem = small_problem("pca", agents=network.agents)
+    state = destiny.solve(problem, network, DestinyMomentum(), rounds=60).state
+    cautious = dataclasses.replace(state, trust=np.full_like(state.trust, 0.1))
+    notes = DestinyMomentum().remarks(cautious, np.arange(network.agents), False)
+    (drifted,) = (note for note in notes if "cut their steps to 10 %: they see very different things" in note)
+    assert ("more links help" in drifted) is help

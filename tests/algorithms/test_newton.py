@@ -1,5 +1,7 @@
 """DESTINY with an averaged model: the local solver, the models, the guards, the number of rounds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import eigh, svd
@@ -10,7 +12,7 @@ from destiny.algorithms.blocks.leading_axes import refined
 from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack, unpack
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
 from destiny.algorithms.newton import DestinyNewton
-from destiny.errors import SettingsError
+from destiny.errors import PrivacyError, SettingsError
 from destiny.geometry.stiefel import random_point, subspace_distance
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import agents_of, small_problem
@@ -196,6 +198,58 @@ def test_private_messages_take_the_same_rounds_and_twice_the_numbers(kind):
     assert 1.9 * plain.scalars < private.scalars < 2.1 * plain.scalars
     assert (private.agents == private.agents[0]).all(), "the same bits at every agent"
     assert private.measures.objective == pytest.approx(plain.measures.objective, abs=1e-12)
+
+
+class Voter(DestinyNewton):
+    """Agent 0 votes for momentum in every step, without any reason."""
+
+    def init(self, X, agents):
+        return self.lie(super().init(X, agents), agents)
+
+    def step(self, s, agents):
+        return self.lie(super().step(s, agents), agents)
+
+    def lie(self, s, agents):
+        return replace(s, vote=np.where(agents.ids[:, None, None] == 0, 1.0, s.vote))
+
+
+def one_column(agents=4):
+    """An objective that is not quadratic, but of which every Hessian has the form V -> A V."""
+
+    def gradient(X, A):
+        return -A @ (A.T @ X) + 4 * np.sum(X**2) * X
+
+    silos = [np.random.default_rng(k).standard_normal((8, 30)) for k in range(agents)]
+    value = lambda X, A: float(-np.sum((A.T @ X) ** 2) / 2 + np.sum(X**2) ** 2)  # noqa: E731
+    return destiny.problems.custom.problem(value, gradient, data=silos, shape=(8, 1))
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("kind", ["pca", "olsr"])
+def test_votes_are_ignored_where_models_are_exact(kind, private):
+    problem, network = small_problem(kind, 5, 0), destiny.networks.ring(5)
+    honest, voted = (
+        destiny.solve(problem, network, method(), messages=destiny.Messages(private=private))
+        for method in (DestinyNewton, Voter)
+    )
+    assert not voted.state.fallen.any()
+    assert (voted.X == honest.X).all()
+    assert voted.notes == honest.notes
+
+
+def test_with_private_messages_a_vote_ends_the_run_in_a_sentence():
+    problem, network = one_column(), destiny.networks.ring(4)
+    messages = destiny.Messages(private=True)
+    assert destiny.solve(problem, network, DestinyNewton(), messages=messages).converged
+    with pytest.raises(PrivacyError, match="asks to change from destiny-newton to destiny-momentum"):
+        destiny.solve(problem, network, Voter(), messages=messages)
+
+
+def test_with_plain_messages_a_vote_is_logged_and_noted(caplog):
+    result = destiny.solve(one_column(), destiny.networks.ring(4), Voter())
+    (said,) = [r.getMessage() for r in caplog.records if r.name == "destiny.run.driver"]
+    assert said.startswith("after step 1 destiny-newton went on with destiny-momentum: ")
+    assert any(note.startswith("went on with destiny-momentum: ") for note in result.notes)
 
 
 @pytest.mark.parametrize(("feature", "factor"), [(0, 1e3), (7, 1e6), (11, 1e8)])

@@ -388,7 +388,6 @@ ANY_F = {
     "drfgt": (m.DRFGT(BETA, FIXED), "landing", partial(diging, a=A)),
     "atc": (m.ATC(BETA, FIXED), "h", partial(atc_tracking, a=A)),
     "extra": (m.Extra(BETA, FIXED, "plam"), "plam", partial(extra, a=A)),
-    "rf-extra": (m.RFExtra(BETA, FIXED), "h", partial(extra, a=A)),
     "diffusion": (m.ExactDiffusion(BETA, FIXED), "h", partial(exact_diffusion, a=A)),
     "dgd-cta": (m.DGD(BETA, FIXED, order="combine"), "h", partial(dgd, step=fixed, order="cta")),
     "dgd-atc": (m.DGD(BETA, FIXED, order="adapt"), "h", partial(dgd, step=fixed, order="atc")),

@@ -3,8 +3,10 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +34,15 @@ def clinics(tmp_path, monkeypatch):
         tables.append(table)
     monkeypatch.chdir(tmp_path)
     return np.concatenate(tables)
+
+
+def test_the_dry_run_of_the_documentation_is_what_is_printed(command, clinics, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "new.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(PCA with .*?)```", page, re.DOTALL)
+    assert command("new", tmp_path / "study", "--data", tmp_path / "clinic-{agent}.csv").code == 0
+    assert (
+        command("run", tmp_path / "study" / "experiment.toml", "--dry").out.splitlines() == shown.splitlines()
+    )
 
 
 def test_without_data_it_runs_as_it_is(command, tmp_path):
@@ -83,6 +94,53 @@ def test_a_pattern_counts_its_files_and_agents_get_their_own(command, clinics, t
     assert "private sums" in checked.out
 
 
+@pytest.mark.parametrize("quoted", [True, False])
+@pytest.mark.parametrize("folder_first", [True, False])
+def test_a_pattern_of_the_shell(command, clinics, tmp_path, quoted, folder_first):
+    """A shell replaces it by names unless it is in quotes."""
+    names = [tmp_path / "clinic-*.csv"] if quoted else [tmp_path / f"clinic-{k}.csv" for k in range(3)]
+    words = [tmp_path / "study", "--data", *names] if folder_first else ["--data", *names, tmp_path / "study"]
+    made = command("new", *words)
+    assert made.code == 0, made.err
+    problem = tomllib.loads((tmp_path / "study" / "experiment.toml").read_text())["problem"]
+    assert sorted(problem["data"]) == [f"../clinic-{k}.csv" for k in range(3)]
+
+
+def test_targets_with_row_labels_are_worked_out_and_compared(command, tmp_path):
+    rng = np.random.default_rng(0)
+    for k in range(2):
+        rows = rng.standard_normal((8, 3))
+        ids = [f"P{i}" for i in range(8)]
+        data = [",".join(["id", "a", "b", "c"])] + [
+            f"{i},{x},{y},{z}" for i, (x, y, z) in zip(ids, rows, strict=True)
+        ]
+        (tmp_path / f"x-{k}.csv").write_text("\n".join(data))
+        target = ["id,y"] + [f"{i},{x + y}" for i, (x, y, _) in zip(ids, rows, strict=True)]
+        (tmp_path / f"y-{k}.csv").write_text("\n".join(target))
+        (tmp_path / f"z-{k}.csv").write_text("\n".join([target[0], *target[:0:-1]]))
+    for name in "yz":
+        options = ("--kind", "olsr", "--data", tmp_path / "x-*.csv", "--targets", tmp_path / f"{name}-*.csv")
+        made = command("new", tmp_path / name, *options)
+        assert made.code == 0, made.err
+    problem = tomllib.loads((tmp_path / "y" / "experiment.toml").read_text())["problem"]
+    assert (problem["index"], problem["target-index"]) == ("id", "id")
+    assert problem["target-columns"] == ["y"]
+    assert command("run", tmp_path / "y" / "experiment.toml", "--dry").code == 0
+    refused = command("run", tmp_path / "z" / "experiment.toml", "--dry")
+    assert refused.code == 2
+    assert "'P7' instead of 'P0' in row 0" in refused.err
+
+
+def test_rows_without_entries_are_left_out_with_one_line(tmp_path):
+    for k in range(2):
+        (tmp_path / f"c-{k}.csv").write_text("a;b;c\n1;2;3\n4;5;9\n;;\n7;1;2\n")
+    for words in (["new", "x", "--yes", "--data", "c-*.csv"], ["run", "x/experiment.toml", "--dry"]):
+        made = subprocess.run([*PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = made.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("destiny: ") and line.endswith("1, the first in line 4") for line in lines)
+
+
 def test_one_pattern_is_enough(command, clinics, tmp_path):
     assert command("new", tmp_path / "study", "--data", tmp_path / "clinic-{agent}.csv").code == 0
     assert file.read(tmp_path / "study" / "experiment.toml").problem.agents == 3
@@ -98,6 +156,9 @@ REFUSED = {
     "agents": (["--agents", "0"], "agents"),
     "two numbers of agents": (["--agents", "3", "--hosts", "a:1,b:2"], "--hosts"),
     "olsr without targets": (["--kind", "olsr", "--data", "clinic-0.csv"], "--targets"),
+    "no file like a pattern": (["--data", "nowhere-*.csv"], "there is no file like this"),
+    "names without --data": (["clinic-1.csv"], "takes one folder"),
+    "a first line of numbers": (["--data", "numbers.csv"], "--no-header if they are data"),
     "one file for several hosts": (["--hosts", "a:1,b:2", "--data", "clinic-0.csv"], "a file for each"),
 }
 
@@ -105,6 +166,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_mistake_is_refused_and_nothing_is_written(command, clinics, tmp_path, case):
     options, named = REFUSED[case]
+    (tmp_path / "numbers.csv").write_text("1990,1995\n1,2\n")
     before = snapshot(tmp_path)
     options = [tmp_path / option if option.endswith(".csv") else option for option in options]
     command("new", tmp_path / "study", *options).refused(named)

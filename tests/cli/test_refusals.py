@@ -19,6 +19,7 @@ from tests.helpers.cli_experiments import (
     with_step,
 )
 
+NUMBERS = {"header": False, "samples": "columns"}
 REFUSED = {
     # tables and keys
     "unknown table": ({"networks": {"kind": "ring"}}, ["networks"]),
@@ -65,8 +66,8 @@ REFUSED = {
     "cut file": ({"problem": {"data": "cut.npy"}}, ["cut.npy"]),
     "no archive": ({"problem": {"data": "noise.npz"}}, ["noise.npz"]),
     "no .mat file": ({"problem": {"data": "noise.mat"}}, ["noise.mat"]),
-    "ragged .csv": ({"problem": {"data": "ragged.csv"}}, ["ragged.csv", "line 2"]),
-    "words in .csv": ({"problem": {"data": "words.csv"}}, ["words.csv", "five", "line 2"]),
+    "ragged .csv": ({"problem": {"data": "ragged.csv"} | NUMBERS}, ["ragged.csv", "line 2"]),
+    "words in .csv": ({"problem": {"data": "words.csv"} | NUMBERS}, ["words.csv", "five", "line 2"]),
     "several arrays": ({"problem": {"data": "several.npz"}}, ["several.npz"]),
     "no such array": ({"problem": {"data": "A.npz:B"}}, ["A.npz", "B"]),
     "one dimension": ({"problem": {"data": "line.npy"}}, ["line.npy"]),
@@ -79,7 +80,7 @@ REFUSED = {
     "NaN in .npy, SDL": ({"problem": {"kind": "sdl", "data": "nan.npy"}}, ["nan.npy", "finite"]),
     "NaN in .npz": ({"problem": {"data": "nan.npz"}}, ["nan.npz", "finite"]),
     "infinity in .mat": ({"problem": {"data": "inf.mat"}}, ["inf.mat", "finite"]),
-    "NaN in .csv": ({"problem": {"data": "nan.csv"}}, ["nan.csv", "finite"]),
+    "NaN in .csv": ({"problem": {"data": "nan.csv"} | NUMBERS}, ["nan.csv", "found 'nan' in line"]),
     "one silo is missing": ({"problem": {"data": "three-{agent}.npy"}}, ["three-3.npy"]),
     "one silo has other rows": ({"problem": {"data": "rows-{agent}.npy"}}, ["rows-3.npy"]),
     "braces in the name": ({"problem": {"data": "silo-{agent}-{site}.npy"}}, ["{site}"]),

@@ -210,7 +210,7 @@ def test_what_is_missing_is_fetched_and_checked(server, tmp_path, monkeypatch):
 
 def test_without_pooch_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
-    with pytest.raises(MissingExtraError, match=r"destiny-stiefel\[data\]"):
+    with pytest.raises(MissingExtraError, match=r'after pip install "\.\[data\]"'):
         datasets.mnist(tmp_path)
 
 

@@ -216,7 +216,7 @@ def test_a_missing_library_says_what_to_install(mpi, files, tmp_path):
     broken = mpi.environ(MPI4PY_LIBMPI=str(tmp_path / "libmpi.so"))
     job = mpi.run([*words, "--engine", "mpi"], env=broken)
     assert job.code == 2
-    assert "pip install 'destiny-stiefel[mpi]' mpich" in job.output
+    assert 'pip install ".[mpi]" in a checkout of DESTINY and pip install mpich' in job.output
     assert "Traceback" not in job.output
 
 

@@ -237,7 +237,7 @@ def test_a_launcher_and_a_library_that_do_not_fit_are_told_apart(clean, told, fo
 
 def test_without_mpi4py_the_extra_is_named(clean):
     clean.setattr(launch.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(destiny.MissingExtraError, match=r"pip install 'destiny-stiefel\[mpi\]' mpich"):
+    with pytest.raises(destiny.MissingExtraError, match=r'pip install "\.\[mpi\]" .* and pip install mpich'):
         destiny.engines.mpi()
 
 

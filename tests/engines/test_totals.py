@@ -1,5 +1,6 @@
 """Averages along a spanning tree: exact, the same bits at every agent and on any number of threads."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.sparse.csgraph import shortest_path
 
 import destiny
-from destiny.engines import Local
+from destiny.engines import Local, totals
 from destiny.engines.fixed_point import DIGEST, RENEW
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.totals import message_size
@@ -141,6 +142,34 @@ def test_what_is_not_finite_makes_its_own_array_nan(value):
     broken, whole = agents_on(nets.ring(5)).exact_mean(X, Y)
     assert np.isnan(broken).all()
     assert np.allclose(whole, Y.mean(axis=0))
+
+
+@pytest.mark.parametrize("lie", [5000.0, 1e300, -0.5, 6.0, 1028.0, -964.0, np.nan])
+def test_exponents_that_no_numbers_have_are_refused_by_the_name_of_the_agent(monkeypatch, lie):
+    """A liar would choose the unit in which all others round their numbers, or make them overflow."""
+    tell = HostedAgents.tell
+
+    def lying(agents, first, *blocks):
+        first = np.array(first)
+        if first.shape[1] == 3:  # exponents of two arrays, and the distance
+            first[2, 1] = -lie
+        return tell(agents, first, *blocks)
+
+    agents = agents_on(nets.ring(5))
+    monkeypatch.setattr(HostedAgents, "tell", lying)
+    with pytest.raises(NetworkError, match=re.escape(f"found {lie:g} from agent 2, who has sent")):
+        agents.exact_mean(numbers(5, 10), numbers(5, 11, seed=1))
+
+
+def test_where_a_number_is_not_finite_no_words_of_it_travel(monkeypatch):
+    """There is no unit in which all numbers fit: in another one some overflow, which tells their sizes."""
+    X = 1e6 * numbers(5, 10)
+    X[2, 3] = np.nan
+    words, split = [], totals._split
+    monkeypatch.setattr(totals, "_split", lambda rows: words.append(np.array(rows)) or split(rows))
+    assert np.isnan(agents_on(nets.ring(5)).exact_mean(X)[0]).all()
+    assert words[0].dtype == np.uint64
+    assert not words[0].any()
 
 
 def test_too_small_a_depth_is_refused():

@@ -98,6 +98,9 @@ def test_singular_views_are_shrunk_with_a_warning_or_refused():
     assert_same(model, reference(twice, Y, 2, 0.1))
     with pytest.raises(destiny.ProblemError, match="depend on others"):
         DecentralizedCCA(2, shrinkage=0.0).fit(twice, Y)
+    few = "covariance matrix of the 5 columns of y is singular with fewer than 6 rows, and there are 5: take"
+    with pytest.raises(destiny.ProblemError, match=few):
+        DecentralizedCCA(2, shrinkage=0.0).fit(X[:5, :3], Y[:5])
     with pytest.raises(destiny.ProblemError, match=r"do not vary in y .*\(1\)"):
         DecentralizedCCA(2, shrinkage=0.0).fit(X, np.column_stack([Y[:, 0], np.ones(300)]))
 

@@ -218,7 +218,7 @@ REFUSED = {
     'between 0 and 1, "mle" or None; found 1.5': lambda X: DecentralizedPCA(1.5).fit(X),
     "or None; found 'all'": lambda X: DecentralizedPCA("all").fit(X),  # type: ignore[arg-type]
     "as many rows as features; found 5 rows and 6": lambda X: DecentralizedPCA("mle").fit(X[:5]),
-    "of at most 2000 features; found 2001": lambda X: DecentralizedPCA(0.9).fit(np.ones((3, 2001))),
+    "found 2001 features and 1100 rows": lambda X: DecentralizedPCA(0.9).fit(np.ones((1100, 2001))),
     'missing="ignore" needs n_components as a whole': lambda X: DecentralizedPCA(0.9, missing="ignore").fit(
         X
     ),
@@ -234,7 +234,9 @@ REFUSED = {
     "silo 1: Input X contains NaN": lambda X: DecentralizedPCA().fit([X, X * np.nan]),
     "at least 2 rows; found 1": lambda X: DecentralizedPCA().fit([X[:1], X[:0]]),
     "at least 2 classes; found 1": lambda X: OrthogonalRegression().fit(X, np.ones(61)),
-    "labels of each of the 2 silos; found 1": lambda X: OrthogonalRegression().fit([X, X], [np.ones(61)]),
+    "labels of each of the 2 silos, in a list; found 1": lambda X: OrthogonalRegression().fit(
+        [X, X], [np.ones(61)]
+    ),
     "target_scale must be a positive": lambda X: OrthogonalRegression(target_scale=0).fit(X, X[:, 0] > 1000),
     "found none at any agent": lambda X: SparseDictionary(1).fit([X[:0]]),
 }
@@ -355,7 +357,8 @@ def test_the_package_does_not_import_scikit_learn_and_says_what_to_install():
         "except destiny.MissingExtraError as error: print(error)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told == 'destiny.estimators needs scikit-learn: pip install "destiny-stiefel[sklearn]"\n'
+    how = 'pip install ".[sklearn]" in a checkout of DESTINY'
+    assert told == f"destiny.estimators needs scikit-learn: {how}\n"
 
 
 def test_a_variance_beyond_the_tolerance_is_not_called_converged():

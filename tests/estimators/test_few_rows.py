@@ -62,6 +62,16 @@ def test_rows_that_depend_on_each_other_and_agents_without_rows():
     assert np.allclose(all_of_them.components_ @ all_of_them.components_.T, np.eye(20), atol=1e-9)
 
 
+@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize("method", [None, Destiny()])
+def test_a_share_of_the_variance_of_more_columns_than_covariances_have(share, method):
+    X = table(n=2100, decay=1e-3)
+    found = DecentralizedPCA(share, method=method, random_state=0).fit(np.array_split(X, 3))
+    expected = PCA(share, svd_solver="full").fit(X)
+    assert 1 < found.n_components_ == expected.n_components_ < 29
+    assert_same(found, expected)
+
+
 def test_a_method_that_was_given_runs():
     given = DecentralizedPCA(2, n_agents=3, method=Destiny(), tol=1e-6, random_state=0)
     assert len(given.fit(table(decay=1e-3)).history_) > 0

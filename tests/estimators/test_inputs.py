@@ -271,8 +271,8 @@ REFUSED = {
     "must not have masked entries": lambda: pca().fit(np.ma.masked_greater(ROWS, 3)),
     "found a structured array": lambda: pca().fit(FRAME.to_records(index=False)),
     "Complex data not supported": lambda: pca().fit(ROWS + 1j),
-    "Input X contains NaN: leave those rows out": lambda: pca().fit(np.where(ROWS > 3, np.nan, ROWS)),
-    "silo 1: Input X contains NaN: leave": lambda: pca().fit([ROWS, np.where(ROWS > 3, np.nan, ROWS)]),
+    "Input X contains NaN in row 0 of column 2: leave": lambda: pca().fit(np.where(ROWS > 3, np.nan, ROWS)),
+    "silo 1: Input X contains NaN in row 0": lambda: pca().fit([ROWS, np.where(ROWS > 3, np.nan, ROWS)]),
     "silo 1: Expected 2D array, got 1D array instead: Reshape": lambda: pca().fit([ROWS, ROWS[0]]),
     "silo 1: X has 3 features, but": lambda: pca().fit(SILOS).transform([ROWS, ROWS[:, :3]]),
     "column for each of the 2 components; found 4": lambda: pca().fit(ROWS).inverse_transform(ROWS),
@@ -295,7 +295,7 @@ REFUSED = {
     "of one type; found NoneType and str": lambda: regression().fit(ROWS, ["a", "b", None] * 20),
     "the 4 silos, in a list; found generator": lambda: regression().fit(SILOS, (y for y in SILO_LABELS)),
     "each of the 4 silos, in a list; found None": lambda: regression().fit(SILOS),
-    "each of the 4 silos; found 60": lambda: regression().fit(SILOS, LABELS),
+    "each of the 4 silos, in a list; found 60": lambda: regression().fit(SILOS, LABELS),
 }
 
 

@@ -9,7 +9,9 @@ import scipy.sparse as sparse
 import destiny
 
 pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
 
+import pandas
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
@@ -81,6 +83,16 @@ def test_a_pipeline_with_the_scaler():
     assert np.isfinite(np.concatenate(pipe.transform(SILOS))).all()
 
 
+def at(rows, row, column, value):
+    changed = rows.copy()
+    changed[row, column] = value
+    return changed
+
+
+def named(rows):
+    return pandas.DataFrame(rows, columns=[f"x{k}" for k in range(rows.shape[1])])
+
+
 REFUSED = {
     'missing must be "error" or "ignore"; found \'drop\'': lambda: pca(missing="drop").fit(ROWS),
     "Input X contains NaN": lambda: pca(missing="error").fit(GAPS),
@@ -92,7 +104,13 @@ REFUSED = {
     ),
     'partial_fit needs missing="error"': lambda: pca().partial_fit(GAPS),
     "a likelihood needs rows without gaps": lambda: pca().fit(GAPS).score(GAPS),
-    "contains infinity": lambda: pca().fit(np.where(GAPS > 50, np.inf, GAPS)),
+    "for dtype('float64') in row 2 of column 1": lambda: pca().fit(at(ROWS, 2, 1, np.inf)),
+    "Input X contains NaN in row 2 of column 'x1': leave": lambda: pca(missing="error").fit(
+        named(at(ROWS, 2, 1, np.nan)).astype("Float64")
+    ),
+    "found none in column 'x3': leave it out": lambda: pca().fit(
+        named(np.where(np.arange(6) == 3, np.nan, ROWS))
+    ),
 }
 
 

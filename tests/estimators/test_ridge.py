@@ -69,11 +69,29 @@ def test_weights_sparse_rows_single_precision_and_several_targets():
     agree(DecentralizedRidge(2.0, n_agents=4).fit(X, Y), Ridge(2.0).fit(X, Y))
 
 
-def test_columns_that_depend_on_others_do_no_harm():
-    twice = [np.column_stack([silo, silo[:, 0], np.ones(len(silo))]) for silo in SILOS]
-    ours = DecentralizedRidge(0).fit(twice, TARGETS)
-    expected = LinearRegression().fit(ROWS, TARGET).predict(ROWS)
-    np.testing.assert_allclose(np.concatenate(ours.predict(twice)), expected, rtol=1e-7)
+@pytest.mark.parametrize("wide", [False, True])
+def test_of_several_solutions_it_takes_that_of_linear_regression(wide):
+    """Columns that depend on others, in other units, and a constant one; or fewer rows than columns."""
+    more = np.column_stack([ROWS, 50 * ROWS[:, 0] - ROWS[:, 3], np.ones(442), ROWS[:, 2] / 70])
+    rows = np.random.default_rng(0).standard_normal((8, 13)) * np.geomspace(1, 30, 13) if wide else more
+    target = TARGET[: len(rows)]
+    ours = DecentralizedRidge(0, n_agents=3).fit(rows, target)
+    theirs = LinearRegression().fit(rows, target)
+    agree(ours, theirs, rtol=1e-6)
+    np.testing.assert_allclose(ours.predict(rows), theirs.predict(rows), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DecentralizedRidge().fit(ROWS, TARGET[:, None]),
+        lambda: DecentralizedRidge().fit(SILOS, [TARGETS[0][:, None], *TARGETS[1:]]),
+    ],
+)
+def test_one_column_of_targets_is_the_same_as_a_flat_array(make):
+    theirs = Ridge().fit(ROWS, TARGET)
+    assert make().predict(ROWS).shape == theirs.predict(ROWS).shape == (442,)
+    agree(make(), theirs)
 
 
 def test_units_do_not_matter_to_private_totals():
@@ -112,8 +130,15 @@ def test_pipelines_and_searches_over_silos_with_names_and_gaps():
 def test_refused_in_one_sentence():
     for settings, tables, targets, why in (
         ({"alpha": -1}, SILOS, TARGETS, "alpha must be a number of at least 0"),
-        ({}, SILOS, TARGETS[:2], "y must have the .* of each of the 4 silos; found 2"),
-        ({}, SILOS, [*TARGETS[:3], TARGETS[3][:, None]], "y must have the same columns at all agents"),
+        ({}, SILOS, TARGETS[:2], "y must have the targets of each of the 4 silos, in a list; found 2"),
+        ({}, SILOS, TARGET, "y must have the targets of each of the 4 silos, in a list; found 442"),
+        (
+            {},
+            destiny.Silos(SILOS),
+            TARGET[:9],
+            "4 silos, in a list, or of all 442 rows, in an array; found 9",
+        ),
+        ({}, SILOS, [*TARGETS[:3], ROWS[231:, :2]], "y must have the same columns at all agents"),
         ({}, [np.ones((3, 2001))], [np.ones(3)], "of at most 2000 features; found 2001"),
         ({}, destiny.Silos(SILOS), [*TARGETS[:3], TARGETS[0]], "silo 3: .*inconsistent numbers of samples"),
         ({}, SILOS, [list("ab" * 50), *TARGETS[1:]], "could not convert|must be numbers|text"),

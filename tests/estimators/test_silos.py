@@ -14,14 +14,27 @@ import pandas
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    cross_val_predict,
+    cross_val_score,
+    permutation_test_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from destiny.estimators import (
     DecentralizedImputer,
+    DecentralizedLDA,
     DecentralizedPCA,
     DecentralizedScaler,
     DecentralizedSparsePCA,
@@ -47,6 +60,7 @@ def pooled(silos):
 
 SILOS = silos_of(ROWS)
 Y = SILOS.per_row(np.split(LABELS, CUTS))
+POOLED_LDA = LinearDiscriminantAnalysis(solver="eigen")
 
 
 def test_a_pipeline_with_gaps_agrees_with_scikit_learn():
@@ -106,6 +120,20 @@ def test_predictions_are_values_of_rows():
     assert isinstance(pca.fit_transform(scaled), destiny.Silos)
 
 
+def test_scores_are_frames_with_the_row_labels_of_the_tables():
+    tables = np.split(np.arange(240), CUTS)
+    frames = {
+        name: FRAME.iloc[its].rename(index="P{}".format) for name, its in zip("abc", tables, strict=True)
+    }
+    pipe = make_pipeline(DecentralizedScaler(), DecentralizedPCA(n_components=2, random_state=0))
+    scores = pipe.fit_transform(destiny.Silos(frames)).to_frames()
+    expected = make_pipeline(StandardScaler(), PCA(2)).set_output(transform="pandas").fit_transform(FRAME)
+    joined = pandas.concat(scores.values())
+    assert list(joined.index) == [f"P{k}" for k in range(240)]
+    assert list(joined.columns) == ["decentralizedpca0", "decentralizedpca1"]
+    np.testing.assert_allclose(joined, expected, atol=1e-6)
+
+
 def test_folds_inside_each_silo():
     folds = list(SiloFolds(4).split(SILOS, Y))
     assert len(folds) == SiloFolds(4).get_n_splits() == 4
@@ -137,13 +165,104 @@ def test_cross_validation_and_search_of_scikit_learn():
     assert [len(part) for part in search.predict(SILOS)] == [70, 60, 110]
 
 
+GROUPS = np.random.default_rng(1).integers(0, 30, 240)  # of rows that belong together, in each party
+FOLDS = SiloFolds(KFold(3, shuffle=True, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("method", "y"),
+    [("predict_proba", Y), ("decision_function", Y), ("predict_proba", LABELS), ("predict", LABELS.tolist())],
+    ids=["probabilities", "scores", "of an array", "of a list"],
+)
+def test_predictions_of_folds_are_those_of_pooled_rows(method, y):
+    folds = list(SiloFolds(3).split(SILOS, y))
+    found = cross_val_predict(DecentralizedLDA(random_state=0), SILOS, y, cv=SiloFolds(3), method=method)
+    expected = cross_val_predict(POOLED_LDA, ROWS, LABELS, cv=folds, method=method)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("splitter", [FOLDS, ShuffleSplit(2, random_state=0)], ids=["silos", "shuffled"])
+def test_permuted_labels_and_shuffled_rows(splitter):
+    options = {"cv": splitter, "n_permutations": 3, "random_state": 0}
+    found = permutation_test_score(DecentralizedLDA(random_state=0), SILOS, np.asarray(Y), **options)
+    options["cv"] = list(splitter.split(SILOS))
+    expected = permutation_test_score(POOLED_LDA, ROWS, LABELS, **options)
+    np.testing.assert_allclose(np.hstack(found), np.hstack(expected))
+
+
+def test_labels_that_a_function_shuffles_must_be_one_array():
+    model = DecentralizedLDA(random_state=0)
+    with pytest.raises(ProblemError, match=r"found 3: .*need them in one array, numpy\.asarray\(labels\)"):
+        permutation_test_score(model, SILOS, Y, cv=SiloFolds(3), n_permutations=2)
+
+
+def test_chosen_rows_and_their_values_stay_in_the_order_chosen():
+    rows = np.random.default_rng(0).permutation(240)[:90]
+    again = np.arange(89, 9, -2)
+    chosen = SILOS[rows]
+    np.testing.assert_array_equal(Y[rows], LABELS[rows])
+    np.testing.assert_array_equal(Y[rows][again], LABELS[rows][again])
+    np.testing.assert_array_equal(chosen.per_row(LABELS[rows]), LABELS[rows])
+    np.testing.assert_array_equal(pooled(chosen[again]), pooled(SILOS[rows[again]]))
+    model = DecentralizedLDA(random_state=0).fit(chosen, LABELS[rows])
+    np.testing.assert_array_equal(
+        model.predict(chosen), POOLED_LDA.fit(ROWS[rows], LABELS[rows]).predict(ROWS[rows])
+    )
+    assert model.score(chosen, LABELS[rows]) == model.score(chosen, Y[rows])
+    tested = np.concatenate([test for _, test in SiloFolds(2).split(chosen, Y[rows])])
+    np.testing.assert_array_equal(np.sort(tested), np.arange(90))
+
+
+@pytest.mark.parametrize("cv", [3, GroupKFold(3), StratifiedGroupKFold(3)])
+@pytest.mark.parametrize("groups", [GROUPS, SILOS.per_row(GROUPS)], ids=["array", "values"])
+def test_rows_of_a_group_stay_together(cv, groups):
+    folds = list(SiloFolds(cv).split(SILOS, Y, groups))
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(240))
+    party = np.repeat(np.arange(3), SILOS.sizes)
+    for fit, test in folds:
+        assert not set(zip(party[fit], GROUPS[fit], strict=True)) & set(
+            zip(party[test], GROUPS[test], strict=True)
+        )
+        assert all(SILOS[test].sizes)
+    scores = cross_val_score(DecentralizedLDA(random_state=0), SILOS, Y, groups=groups, cv=SiloFolds(cv))
+    np.testing.assert_array_equal(scores, cross_val_score(POOLED_LDA, ROWS, LABELS, cv=folds))
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "sentence"),
+    [
+        (LeaveOneOut(), None, "found 70 at silo 0 and 60 at silo 1: give LeaveOneOut as cv itself"),
+        (
+            PredefinedSplit(np.arange(240) % 3),
+            None,
+            "found PredefinedSplit, which names rows: give it as cv itself",
+        ),
+        ([(np.arange(9), np.arange(9, 12))], None, "found list, which names rows: give it as cv itself"),
+        (KFold(3), np.arange(240) // 2, "silo 0: folds must not divide a group; KFold divides 23: take"),
+        (GroupKFold(3), None, "silo 0: The 'groups' parameter should not be None"),
+        (40, GROUPS, "silo 0: .*n_splits=40 greater than the number of"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
+def test_splitters_that_do_not_fit_silos_are_refused(cv, groups, sentence):
+    with pytest.raises(ProblemError, match=sentence):
+        next(SiloFolds(cv).split(SILOS, None, groups))
+
+
+def test_a_splitter_of_all_rows_at_once():
+    some = np.arange(0, 240, 10)
+    scores = cross_val_score(DecentralizedLDA(random_state=0), SILOS[some], Y[some], cv=LeaveOneOut())
+    expected = cross_val_score(POOLED_LDA, ROWS[some], LABELS[some], cv=LeaveOneOut())
+    np.testing.assert_array_equal(scores, expected)
+    alike = destiny.Silos([ROWS[:20], ROWS[20:20], ROWS[40:60]])
+    assert SiloFolds(LeaveOneOut()).get_n_splits(alike) == 20
+
+
 def test_folds_refuse_what_is_not_silos():
     with pytest.raises(ProblemError, match=r"the rows of destiny\.Silos; found ndarray"):
         next(SiloFolds(3).split(ROWS))
-    with pytest.raises(ProblemError, match=r"give silos\.per_row"):
-        next(SiloFolds(3).split(SILOS, LABELS))
-    with pytest.raises(ProblemError, match="takes no groups"):
-        next(SiloFolds(3).split(SILOS, Y, groups=LABELS))
+    with pytest.raises(ProblemError, match=r"of each of the 3 parties, or of all 240 rows; found 9"):
+        next(SiloFolds(3).split(SILOS, LABELS[:9]))
     with pytest.raises(ProblemError, match=r"silo 1: .*n_splits"):
         next(SiloFolds(KFold(3)).split(destiny.Silos([ROWS[:9], ROWS[:2]])))
 
@@ -177,8 +296,10 @@ def test_imputer_refuses_what_is_no_average():
         DecentralizedImputer(strategy="median").fit(GAPS)
     with pytest.raises(SettingsError, match='strategy must be "mean" or "constant"; found 7'):
         DecentralizedImputer(strategy=7).fit(GAPS)
-    with pytest.raises(ProblemError, match="found none in column 1"):
+    with pytest.raises(ProblemError, match="found none in column 1: leave"):
         DecentralizedImputer().fit(np.column_stack([np.ones(9), np.full(9, np.nan)]))
+    with pytest.raises(ProblemError, match="found none in column 'b': leave"):
+        DecentralizedImputer().fit(pandas.DataFrame({"a": [1.0, 2.0], "b": [np.nan, np.nan]}))
     constant = DecentralizedImputer(strategy="constant", fill_value=-1).fit(silos_of(GAPS))
     np.testing.assert_array_equal(
         pooled(constant.transform(silos_of(GAPS))), np.where(np.isnan(GAPS), -1, GAPS)

@@ -67,7 +67,7 @@ def test_frames_files_and_names(tmp_path):
     np.save(tmp_path / "0.npy", ROWS[:, :4])
     files = destiny.Silos([tmp_path / "0.npy", ROWS[:, 4:]], split="columns")
     np.testing.assert_array_equal(VerticalPCA(2, random_state=0).fit(files).components_, pca.components_)
-    with pytest.raises(ProblemError, match=r"silo 1: parties must have the same rows, .* other row labels"):
+    with pytest.raises(ProblemError, match=r"silo 1: rows must be the same, .* other row labels"):
         VerticalPCA(2).fit([frames[0], frames[1].iloc[::-1]])
     with pytest.raises(ProblemError, match="columns must be those of fit"):
         pca.transform(destiny.Silos([frames[0].iloc[:, ::-1], frames[1]], split="columns"))
@@ -115,6 +115,9 @@ def test_several_targets_and_dependent_columns():
     ours = VerticalRidge(2.0, random_state=0).fit(np.split(rows, [1, 2], axis=1), targets)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
     np.testing.assert_allclose(ours.predict(np.split(rows, [1, 2], axis=1)), theirs.predict(rows), rtol=1e-8)
+    column, flat = (VerticalRidge(random_state=0).fit(PARTIES, y) for y in (TARGET[:, None], TARGET))
+    np.testing.assert_array_equal(column.coef_, flat.coef_)
+    assert column.predict(PARTIES).shape == (178,)
     twice = [ROWS[:, :5], ROWS[:, 3:], np.ones((178, 1))]  # two columns at both parties, and a constant
     found = VerticalRidge(0, random_state=0).fit(twice, TARGET)
     np.testing.assert_allclose(

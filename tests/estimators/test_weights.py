@@ -128,7 +128,9 @@ REFUSED = {
     "silo 1: sample_weight must have one number per row, 15; found 20": lambda: pca().fit(
         SILOS, sample_weight=SILO_WEIGHTS[:1] + SILO_WEIGHTS[:0:-1]
     ),
-    "the weights of each of the 4 silos; found 60": lambda: pca().fit(SILOS, sample_weight=WEIGHTS),
+    "the weights of each of the 4 silos, in a list; found 60": lambda: pca().fit(
+        SILOS, sample_weight=WEIGHTS
+    ),
     "the 4 silos, in a list; found generator": lambda: pca().fit(
         SILOS, sample_weight=(w for w in SILO_WEIGHTS)
     ),

@@ -65,6 +65,8 @@ class Party:
     crl: bytes | None = None
 
     def __post_init__(self) -> None:
+        if "private = true" in self.messages and not self.whole:  # as `destiny agents init` writes it
+            self.whole = f'[network]\nkind = "edges"\nedges = {self.network.edges.tolist()}'
         for i in range(self.size):
             self.write(i)
 

@@ -1,7 +1,7 @@
 """The code blocks of a page, run as a reader would run them: from top to bottom, in one empty folder.
 
 Python blocks share their names. A block with ``title="FILE"`` is written there instead, for later blocks.
-A block that cannot run here says so in its title, ``not run by the tests: WHY``, where readers see it too.
+A block that cannot run here says so in its title, ``not run by the tests: WHY``, which the site leaves out.
 """
 
 from __future__ import annotations

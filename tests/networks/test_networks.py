@@ -518,7 +518,7 @@ def test_draw_writes_a_picture(tmp_path, name):
 
 def test_drawing_without_matplotlib_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "destiny-stiefel\[plot\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[plot\]" in a checkout'):
         networks.ring(3).draw(tmp_path / "network.png")
 
 

@@ -179,7 +179,7 @@ def test_what_is_not_a_number_at_the_start_names_the_agent(library):
 @pytest.mark.parametrize(("name", "title"), [("jax", "JAX"), ("torch", "PyTorch")])
 def test_a_missing_library_names_the_extra(name, title, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
-    words = rf'autodiff="{name}" needs {title}: pip install "destiny-stiefel\[{name}\]"'
+    words = rf'autodiff="{name}" needs {title}: pip install "\.\[{name}\]"'
     with pytest.raises(MissingExtraError, match=words):
         custom.problem(lambda X: X.sum(), shape=(N, P), agents=2, autodiff=name)
 

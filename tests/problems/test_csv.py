@@ -52,13 +52,16 @@ def both(text: str) -> dict[str, str]:
 
 READ = {
     "a header": (both(PLAIN), {}),
-    "no header": (both(PLAIN.partition("\n")[2]), {"samples": "rows"}),
+    "no header": (both(PLAIN.partition("\n")[2]), {"header": False}),
     "a comment as header": (both("# " + PLAIN), {}),
     "numbers as header": (both(UNNAMED), {"header": True}),
     "numbers that are none": (both("0,1,2\n1.5,2,3\n"), {"header": False}),
     "quoted": (both(PLAIN.replace("a,b,c", '"a","b","c"').replace("4,", '"4",')), {}),
     "semicolons and decimal commas": (both(GERMAN), {"sep": ";", "decimal": ","}),
-    "decimal commas, no header": (both(GERMAN[6:].replace(";2;3", ";2,0;3,0")), {"sep": ";", "decimal": ","}),
+    "decimal commas, no header": (
+        both(GERMAN[6:].replace(";2;3", ";2,0;3,0")),
+        {"sep": ";", "decimal": ",", "header": False},
+    ),
     "points in a column left out": (
         both(GERMAN.replace("\n", ";01.02.2024\n").replace("c;01.02.2024", "c;day")),
         {"sep": ";", "decimal": ",", "index": "day"},
@@ -126,14 +129,19 @@ REFUSED = {
     "one without a header": (
         {"s0.csv": PLAIN, "s1.csv": "4,5,6\n7,8,9\n"},
         {},
-        "(s0.csv), in the same order; found no header",
+        "s1.csv must say whether its first line is a header; found 4, 5, 6 there",
+    ),
+    "one whose first line is taken for a header": (
+        {"s0.csv": PLAIN, "s1.csv": "4,5,6\n7,8,9\n"},
+        {"header": True},
+        "found '4' instead of 'a' as column 0",
     ),
     # Headers in doubt
     "numbers from 0": (
         both(UNNAMED),
         {},
-        "s0.csv must say whether its first line is a header; found 0 to 2, which pandas writes for columns "
-        "without names, there; set header = true, or header = false if it is data",
+        "s0.csv must say whether its first line is a header; found 0, 1, 2 there; "
+        "set header = true, or header = false if it is data",
     ),
     "quoted numbers": (
         both(PLAIN.replace("a,b,c", '"1","2","3"')),
@@ -143,13 +151,13 @@ REFUSED = {
     "a row label and numbers": (
         both("x,2019,2020\nP1,1,2\nP2,3,4\n"),
         {"index": 0},
-        "found numbers and 'x' there; set header = true",
+        "found 2019, 2020 there; set header = true",
     ),
     "a row without a label": (both(",2019,2020\nP1,1,2\nP2,3,4\n"), {}, "set header = true"),
     "some names, some numbers": (
         both("a,2\n3,4\n"),
         NUMBERS,
-        "found 'a' in line 1; correct it, or set header = true",
+        "found 2 there; set header = true",
     ),
     "an index of pandas": (
         both(PANDAS),
@@ -163,49 +171,57 @@ REFUSED = {
     "samples forgotten": (
         both(PLAIN),
         {"samples": None},
-        's0.csv must say what its header names; found a, b, c; set samples = "rows" if they are features, '
-        'samples = "columns" if they are samples',
+        's0.csv must say what its lines are; found the header a, b, c; set samples = "rows" if each line '
+        'is a sample, samples = "columns" if each is a feature',
+    ),
+    "samples forgotten, no header": (
+        both("1,2\n3,4\n"),
+        {"samples": None, "header": False},
+        's0.csv must say what its lines are; found no header; set samples = "rows"',
     ),
     "samples of one file forgotten": (
         {"all.csv": PLAIN},
         {"data": "all.csv", "samples": None},
-        'set samples = "rows" if they are features',
+        'set samples = "rows" if each line is a sample',
     ),
     "a name twice": (
         both("a,b,a\n1,2,3\n4,5,6\n"),
         {},
-        "s0.csv must give every column its own name; found the name 'a' 2 times; rename them, or "
-        "choose others with columns",
+        "s0.csv must give every column its own name; found the name 'a' 2 times; rename them, "
+        "choose others with columns, or set skiprows if there are lines above the table",
     ),
     "a name missing": (both("a,b,\n1,2,3\n4,5,6\n"), {}, "found none for column 2; rename them"),
     "years": (
         both(PLAIN.replace("a,b,c", "2019,2020,2021")),
         {},
-        "found the consecutive numbers 2019 to 2021 there; set header = true, or header = false",
+        "found 2019, 2020, 2021 there; set header = true, or header = false",
     ),
     # Another layout
     "points between thousands": (
         both("a;b;c\n1.234;5;6\n7;8;9\n"),
         {"sep": ";", "decimal": ","},
-        'found points; set decimal = "." if they are decimal points, or write numbers without separators of '
-        "thousands",
+        'found points; set decimal = "." if they are decimal points, or thousands = "."',
     ),
     "a point between thousands further down": (
         both(GERMAN + 9 * "1,5;2;3\n" + "1.234;2;3\n"),
         {"sep": ";", "decimal": ","},
-        "found '1.234' in line 15; write numbers without separators of thousands",
+        "found '1.234' in line 15; set thousands = \".\"",
     ),
     "thousands and a decimal comma": (
         both(GERMAN + "1.234,5;2;3\n"),
         {"sep": ";", "decimal": ","},
-        "found '1.234,5' in line 6; write numbers without separators of thousands",
+        "found '1.234,5' in line 6; set thousands = \".\"",
     ),
     "a comma of either kind": (
         both(PLAIN + '"1,234",2,3\n'),
         {},
-        "found '1,234' in line 6; set decimal = \",\" if it is a decimal comma, or write numbers without",
+        'found \'1,234\' in line 6; set decimal = "," if it is a decimal comma, or thousands = ","',
     ),
-    "lines above the table": (both("LIS export\n" + PLAIN), {}, "line 2; correct it, or remove lines above"),
+    "lines above the table": (
+        both("LIS export\n" + PLAIN),
+        {},
+        "found 1 in line 1 and 3 in line 2; set skiprows = 1",
+    ),
     "semicolons": (
         both(PLAIN.replace(",", ";")),
         {},
@@ -222,7 +238,9 @@ REFUSED = {
     "one column with decimal commas": (
         both("x\n1,5\n2,5\n"),
         NUMBERS,
-        'found decimal commas; set sep = ";" and decimal = ","',
+        "found 1 in line 1 and 2 in line 2; set skiprows = 1 if the table begins in line 2, or index = 0 if "
+        'lines begin with row names, as R writes them, or sep = ";" and decimal = "," if they are decimal '
+        "commas",
     ),
     "a decimal comma further down": (
         both("a;b;c\n" + "1;2;3\n" * 9 + "1,5;2;3\n"),
@@ -250,11 +268,6 @@ REFUSED = {
         both("1,2,x\n3,4,y\n"),
         {"header": False},
         "leave the column out with index = 2",
-    ),
-    "a line of tabs": (
-        both("a\tb\tc\n1\t2\t3\n\t\t\n4\t5\t6\n"),
-        {"sep": "\t"},
-        "found '' in line 3",
     ),
     "a ragged line": (
         both(PLAIN + "1,2,3,4\n"),
@@ -301,7 +314,7 @@ REFUSED = {
     "an index too far": (both(PLAIN), {"index": 3}, "must have a column 3, counted from 0, to leave out"),
     "nothing but an index": (both("a\n1\n"), {"index": 0}, "must have columns besides its index"),
     "nothing but an index, no header": (both("2\n1\n"), {"index": 0}, "must have columns besides"),
-    "a negative index": (both(PLAIN), {"index": -1}, "[problem] index must be a name or a number from 0"),
+    "a negative index": (both(PLAIN), {"index": -1}, "[problem] index must be a name, a number from 0"),
     "names without a header": (
         both(PLAIN),
         {"header": False, "index": "a"},
@@ -309,12 +322,12 @@ REFUSED = {
     ),
     "no columns": (both(PLAIN), {"columns": []}, "[problem] columns must be a list of different names"),
     "two separators": (both(PLAIN), {"sep": ", "}, "[problem] sep must be one character"),
-    "the same twice": (both(PLAIN), {"decimal": ","}, "sep must differ from decimal; found ',' for both"),
+    "the same twice": (both(PLAIN), {"decimal": ","}, 'found points; set decimal = "."'),
     "keys of tables for arrays": (
         {},
         {"data": "s.npy", "sep": ";"},
         "[problem] sep belongs to data or targets in .csv files: leave it out, or give the file a name that "
-        "ends in .csv",
+        "ends in .csv, .tsv or .txt",
     ),
     "keys of targets without any": (
         both(PLAIN),
@@ -378,7 +391,7 @@ def test_data_and_targets_may_be_columns_of_one_file(tmp_path):
 REFUSED_TARGETS = {
     "in another order": (targets(TARGETS, TARGETS.replace("y,z", "z,y")), "set target-columns = [...]"),
     "numbers from 0": (targets(TARGETS.replace("y,z", "0,1"), TARGETS), "set header = true"),
-    "an index": (targets("," + TARGETS, "," + TARGETS), "set target-index = 0"),
+    "an index": (targets(",y,z\n0,1,2\n", ",y,z\n0,1,2\n"), "set target-index = 0"),
     "a name twice": (targets(TARGETS.replace("z", "y"), TARGETS), "choose others with target-columns"),
     "semicolons": (targets(TARGETS.replace(",", ";"), TARGETS), 'set sep = ";"'),
     "a file too many": (
@@ -394,6 +407,41 @@ def test_targets_are_held_to_the_same(tmp_path, case):
     with pytest.raises(DestinyError) as caught:
         read(tmp_path, files, **OLSR)
     assert sentence in str(caught.value)
+
+
+LABELLED = "id,y\nDoe; J,1\nRoe,3\nPoe,5\nLoe,6\n".replace("Doe; J", '"Doe, J"')
+BACKWARDS = "id,y\nLoe,6\nPoe,5\nRoe,3\n" + '"Doe, J",1\n'
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_row_labels_of_data_and_targets_are_compared(tmp_path, whole):
+    """Each agent compares its own two files; nothing about them is sent."""
+    names = {"data": "all.csv", "targets": "y.csv"} if whole else {}
+    keys = OLSR | names | {"index": "id", "target-index": "id"}
+    for text in (LABELLED, BACKWARDS):
+        files = both(PATIENTS) | {"t0.csv": LABELLED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
+        if text == LABELLED:
+            np.testing.assert_array_equal(read(tmp_path, files, **keys)._targets.load(1)[0, -1], 6)
+            continue
+        with pytest.raises(
+            DestinyError, match=r"agent \d's targets.* found other row labels, 'Loe' instead of"
+        ):
+            read(tmp_path, files, **keys)
+        read(tmp_path, files, **keys | {"target-index": None, "target-columns": ["y"]})  # nothing to compare
+
+
+def test_an_agent_compares_row_labels_of_its_files(tmp_path):
+    party = Party(
+        tmp_path,
+        networks.path(2),
+        problem='kind = "olsr"\ndata = "x.csv"\ntargets = "y.csv"\nsamples = "rows"\nindex = "id"\n'
+        'target-index = "id"',
+    )
+    write(party.home(0), {"x.csv": PATIENTS, "y.csv": LABELLED})
+    agents.read(party.home(0) / "agent.toml").problem.host([0])
+    write(party.home(0), {"y.csv": BACKWARDS})
+    with pytest.raises(DestinyError, match="found other row labels"):
+        agents.read(party.home(0) / "agent.toml").problem.host([0])
 
 
 def test_patterns_in_folders_and_with_digits(tmp_path):
@@ -476,9 +524,8 @@ def test_layouts_may_differ_between_agents(tmp_path):
     assert columns_of(one) == columns_of(other) != {}
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
-def test_other_encodings_are_named(tmp_path, encoding):
-    (tmp_path / "s.csv").write_bytes(PLAIN.replace("a,", "größe,").encode(encoding))
+def test_other_encodings_are_named(tmp_path):
+    (tmp_path / "s.csv").write_bytes(PLAIN.replace("a,", "größe,").encode("cp1252"))
     with pytest.raises(DestinyError, match=r's\.csv must be text in UTF-8; found byte .*"CSV UTF-8"'):
         data.load(tmp_path / "s.csv", "rows")
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sparse
 
 import destiny
@@ -49,6 +50,15 @@ def test_every_kind_of_table_gives_the_same_rows(tmp_path):
     assert silos.parties == ("a.npy", "silo 1", "silo 2")
     frame = pandas.DataFrame(sparse.eye_array(4).toarray()).astype(pandas.SparseDtype(float, 0.0))
     assert sparse.issparse(destiny.Silos([frame])[0])
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat"])
+def test_one_array_of_several_by_name(tmp_path, ending):
+    path, arrays = tmp_path / f"several.{ending}", {"X": TABLES[0], "Y": TABLES[1]}
+    np.savez(path, **arrays) if ending == "npz" else scipy.io.savemat(path, arrays)
+    with pytest.raises(ProblemError, match=f"name one as in several.{ending}:NAME"):
+        destiny.Silos([path])
+    same(destiny.Silos([f"{path}:Y"]), [TABLES[1]])
 
 
 def test_parquet(tmp_path):
@@ -151,6 +161,15 @@ def test_labels_are_numbers_at_all_parties_or_at_none(tmp_path):
     assert destiny.Silos(files[:1], labels="sort").labels[0].tolist() == [1, 2]
 
 
+def test_labels_beside_a_party_without_rows():
+    pandas = pytest.importorskip("pandas")
+    empty = pandas.DataFrame({"x": np.array([], float), "sort": np.array([], object)})
+    for sorts in ([True, False], [1, 2], ["a", "b"]):
+        for order in (1, -1):
+            frames = [pandas.DataFrame({"x": [1.5, 2.5], "sort": sorts}), empty][::order]
+            assert np.asarray(destiny.Silos(frames, labels="sort").labels).tolist() == sorts
+
+
 def test_shapes_parties_and_rows():
     silos = destiny.Silos(dict(zip("abc", TABLES, strict=True)))
     assert silos.shape == (15, 3)
@@ -181,7 +200,8 @@ REFUSED = [
     ([np.ones((2, 3)), np.ones((2, 4))], "silo 1: a table must have the 3 columns of silo 0; found 4"),
     ([np.ones(3)], "silo 0: a table must have rows and columns; found 1 dimensions"),
     ([np.ones((2, 3)), [[1, 2, "x"]]], "silo 1: .*found 'x'|silo 1: a table must have numbers"),
-    ([np.array([[np.inf, 1.0]])], "silo 0: a table must be finite"),
+    ([np.array([[1.0, 2.0], [3.0, np.inf]])], "silo 0: .*; found infinity in row 1 of column 1: correct it"),
+    ([sparse.csr_array([[0.0, -np.inf, 1.0]])], "silo 0: .*; found infinity in row 0 of column 1: correct"),
     ([np.full((1, 1), 1e30)], "in magnitude"),
     ([np.ones((1, 1), dtype="datetime64[D]")], "silo 0: a table must have numbers; found datetime64"),
     ([np.ones((2, 2)) + 1j], "real numbers"),
@@ -194,6 +214,55 @@ REFUSED = [
 def test_refusals_name_the_party(tables, message):
     with pytest.raises(ProblemError, match=message):
         destiny.Silos(tables)
+
+
+def test_frames_of_every_kind_are_read_or_refused_by_row_and_column():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [1.0, np.inf, 3.0], "bmi": [1.0, 2.0, 3.0]})
+    with pytest.raises(ProblemError, match=r"north: .*; found infinity in row 1 of column 'age': correct it"):
+        destiny.Silos({"north": frame})
+    text = pandas.DataFrame({"empty": [np.nan] * 3, "id": [None, "P1", "P2"]})
+    with pytest.raises(
+        ProblemError, match=r"north: .*; found 'P1' in row 1 of column 'id': leave the column"
+    ):
+        destiny.Silos({"north": text})
+    stored = np.array([[1.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
+    filled = pandas.DataFrame(stored).astype(pandas.SparseDtype(float, np.nan))
+    silos = destiny.Silos([filled])
+    np.testing.assert_array_equal(silos[0], stored)
+    assert silos.gaps
+    same(destiny.Silos([pandas.DataFrame(np.eye(3)).astype(pandas.SparseDtype(float, 1.0))]), [np.eye(3)])
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "string", "category", "object", "float"])
+def test_missing_labels_of_every_kind_are_refused(kind):
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Series([1, None, 0]).astype(kind)
+    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "sort": labels})
+    with pytest.raises(ProblemError, match="north: every row must have a label; found none in row 1"):
+        destiny.Silos({"north": frame}, labels="sort")
+    assert len(destiny.Silos({"north": frame.iloc[[0, 2]]}, labels="sort").labels["north"]) == 2
+
+
+def test_frames_keep_their_row_labels():
+    pandas = pytest.importorskip("pandas")
+    labels = [[f"{party}{k}" for k in range(len(table))] for party, table in zip("abc", TABLES, strict=True)]
+    frames = {
+        party: pandas.DataFrame(table, its, NAMES)
+        for party, table, its in zip("abc", TABLES, labels, strict=True)
+    }
+    silos = destiny.Silos(frames)
+    for party, frame in silos.to_frames().items():
+        pandas.testing.assert_frame_equal(frame, frames[party])
+    chosen = silos[np.array([12, 7, 2, 0])].to_frames()
+    assert [list(frame.index) for frame in chosen.values()] == [["a2", "a0"], ["b1"], ["c2"]]
+    pandas.testing.assert_frame_equal(chosen["a"], frames["a"].iloc[[2, 0]])
+    mixed = destiny.Silos([sparse.csr_array(TABLES[0]), TABLES[1]]).to_frames()
+    np.testing.assert_array_equal(mixed["silo 0"].sparse.to_dense(), TABLES[0])
+    assert list(mixed["silo 1"].index) == list(range(len(TABLES[1])))
+    split = {"a": frames["a"][["age"]], "b": frames["a"][["bmi", "pulse"]]}
+    for party, frame in destiny.Silos(split, split="columns").to_frames().items():
+        pandas.testing.assert_frame_equal(frame, split[party])
 
 
 def test_other_refusals():
@@ -249,7 +318,15 @@ def test_values_know_their_shape():
     values = SiloValues([np.ones((2, 3)), np.ones((4, 3))], ["a", "b"])
     assert values.shape == (6, 3)
     assert values.ndim == 2
-    assert "6 values of 2 parties" in repr(values)
+    assert repr(values) == "SiloValues(6 values of 2 parties)"
+
+
+def test_labels_show_how_many_there_are_of_each():
+    labels = SiloValues([["no", "yes", "no"], ["yes"], []], ["a", "b", "c"])
+    assert repr(labels) == "SiloValues(4 values of 3 parties: 2 of no, 2 of yes)"
+    shown = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", labels._repr_html_())
+    assert shown == [*("party", "values", "no", "yes"), *"a321", *"b101", *"c000"]
+    assert repr(SiloValues([np.arange(13.0)], ["a"])) == "SiloValues(13 values of 1 party)"
 
 
 def test_files_that_look_otherwise_are_read_with_settings_of_their_party(tmp_path):

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from destiny.cli import app
 from tests.helpers import ROOT, doc_blocks
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -52,6 +54,21 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
     np.save(tmp_path / "A.npy", np.random.default_rng(0).standard_normal((30, 320)))
     asked = file.read(tmp_path / "experiment.toml")
     assert (asked.problem.shape, asked.problem.agents, list(asked.algorithms)) == ((30, 10), 32, ["DESTINY"])
+
+
+def test_the_dry_run_on_the_page_is_what_the_command_prints(tmp_path, monkeypatch):
+    page = ROOT / "docs" / "howto" / "new.md"
+    monkeypatch.chdir(tmp_path)
+    doc_blocks.run(page, tmp_path)
+    printed = CliRunner().invoke(app, ["run", "study/experiment.toml", "--dry"]).stdout
+    (shown,) = [block.code for block in doc_blocks.blocks(page) if block.language == "text"]
+    assert printed == shown
+
+
+def test_extras_are_installed_from_a_checkout():
+    """Until the package is on an index, its name there could be anybody's."""
+    for path in [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "deploy").iterdir()]:
+        assert not re.search(r"pip install [^\n`]*destiny-stiefel", path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -76,6 +76,20 @@ def test_the_interpreter_gives_what_type_checkers_see():
     assert set(destiny._MODULES) | set(destiny._HOMES) == names.keys()
 
 
+def test_public_modules_are_imported_by_their_public_names():
+    told = """
+import importlib
+from destiny.stopping import Stop
+import destiny.stopping
+assert Stop("over").reason == "over"
+for name, home in destiny._MODULES.items():
+    module = importlib.import_module(f"destiny.{name}")
+    assert module is importlib.import_module(home) is destiny.__getattr__(name), name
+    assert module.__name__ == module.__spec__.name == home, name
+"""
+    subprocess.run([sys.executable, "-c", told], check=True)
+
+
 def test_a_name_that_is_not_there_is_refused():
     with pytest.raises(AttributeError, match="module 'destiny' has no attribute 'sovle'"):
         destiny.sovle  # noqa: B018

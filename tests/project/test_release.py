@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 import tomllib
 
 import pytest
@@ -33,6 +34,31 @@ def replace(path, old, new):
 def set_version(tree, version):
     for name in (*release.COPIES, release.VERSION):
         replace(tree / name, destiny.__version__, version)
+
+
+@pytest.mark.parametrize(("there", "installed"), [("", ".[plot,tls]"), (".ready", None), (".light", None)])
+def test_demonstrations_install_what_they_need(there, installed, tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    if there:
+        (tmp_path / ".venv").mkdir()
+        (tmp_path / ".venv" / there).touch()
+    planned = subprocess.run(
+        ["make", "-n", "demo"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.findall(r'-e "(.*?)"', planned) == [installed] * (installed is not None)
+    assert "examples/demo.py" in planned
+
+
+def test_tests_install_everything_after_a_demonstration(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".light").touch()
+    planned = subprocess.run(
+        ["make", "-n", "lint"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.findall(r'-e "(.*?)"', planned) == [".[dev]"]
 
 
 def test_there_is_one_version():

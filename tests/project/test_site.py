@@ -2,6 +2,7 @@
 
 import html.parser
 import importlib
+import inspect
 import os
 import re
 import shutil
@@ -149,6 +150,38 @@ def test_formulas_are_mathematics(site):
             r"<(pre|code|script|style)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL
         )
         assert not re.search(r"\$[^$<]*[\\_^][^$<]*\$", text), f"a formula of {path.name} was not understood"
+
+
+def test_readers_see_nothing_that_is_for_the_tests(site):
+    for path in site.rglob("*.html"):
+        assert not re.search(r"filename[^>]*>not run", path.read_text(encoding="utf-8")), path.name
+
+
+def test_every_picture_says_what_it_shows(site):
+    for path in site.rglob("*.html"):
+        pictures = re.findall(r"<img\b[^>]*>", path.read_text(encoding="utf-8"))
+        assert not [p for p in pictures if not re.search(r'alt="[^"]+"', p)], path.name
+
+
+def test_the_active_entry_of_the_sidebar_can_be_read():
+    """WCAG 2.2: a contrast of 4.5 to its background, which is white with a little of the same colour."""
+    css = (ROOT / "docs" / "assets" / "site.css").read_text()
+    colour, share = re.search(r"--md-accent-fg-color--transparent: #(\w{6})(\w\w);", css).groups()
+    assert f"--md-accent-fg-color: #{colour};" in css
+
+    def luminance(channels):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    text = [int(colour[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    behind = [1 - (1 - c) * int(share, 16) / 255 for c in text]
+    assert (luminance(behind) + 0.05) / (luminance(text) + 0.05) >= 4.5
+
+
+def test_parameters_of_solve_are_described_one_by_one():
+    doc = inspect.getdoc(destiny.solve)
+    for name in inspect.signature(destiny.solve).parameters:
+        assert re.search(rf"^{name} : \S", doc, re.MULTILINE), name
 
 
 def test_parameters_described_together_have_types_of_their_own(site):

@@ -17,8 +17,9 @@ import destiny
 from destiny import cli
 from destiny.errors import DestinyError
 from destiny.experiments import result_folder
-from destiny.report import report
+from destiny.report import papers, report
 from destiny.report.charts import atoms, curves
+from destiny.report.charts.series import Charts
 from destiny.report.html import page, wording
 from destiny.report.sources.folder import FolderResults, MethodResults
 from destiny.report.sources.results import PanelResults, open_folder
@@ -184,8 +185,33 @@ def test_what_a_log_scale_cannot_show_is_a_gap():
     values = [1, 0.0, np.nan, np.inf, -1, 1e-9]
     curve = curves.curve("a", [history(range(0, 60, 10), values)], curves.LineStyle(0))
     drawn = curve.middle["stationarity"]
-    assert np.isfinite(drawn).tolist() == [True, False, False, False, False, True]
+    assert np.isfinite(drawn).tolist() == [True, True, False, False, False, True]
+    assert drawn[1] == plots.ZERO
     assert not np.isfinite(curve.middle["consensus"][0])  # the start, where all agents are equal
+
+
+def test_a_run_of_one_step_is_seen_in_every_chart_and_panel():
+    """Two measurements, of which consensus and feasibility leave the first out: one point each."""
+    figure = pytest.importorskip("matplotlib.figure")
+    made = history([0, 9], [1, 1e-14])
+    curve = curves.curve("a", [made], curves.LineStyle(0))
+    charts = Charts()
+    charts.curves([curve], "a", "rounds")
+    drawings = [
+        papers.draw_convergence([curve], "rounds", False).axes,
+        plots.convergence({"a": made}, axes=figure.Figure().subplots(1, 3)),
+    ]
+    for k, points in enumerate([2, 1, 1]):
+        (trace,) = charts.charts[k]["traces"]
+        assert (sum(y is not None for y in trace["y"]), trace["symbol"]) == (points, "circle")
+        for axes in drawings:
+            (line,) = axes[k].get_lines()
+            assert (np.isfinite(line.get_ydata()).sum(), line.get_marker()) == (points, "o")
+            low, high = axes[k].get_xlim()
+            assert low < 0 < 9 < high < 10
+    long = curves.curve("a", [history(range(0, 400, 10), np.geomspace(1, 1e-8, 40))], curves.LineStyle(0))
+    charts.curves([long], "b", "rounds")
+    assert all("symbol" not in chart["traces"][0] for chart in charts.charts[3:])
 
 
 def test_curves_are_thinned_and_keep_their_ends():

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import re
+import shutil
 import socket
 import threading
 import time
@@ -177,12 +179,98 @@ def test_damaged_files_are_no_trouble(tmp_path, content):
     server = open_server(tmp_path, 0)
     try:
         site = server.RequestHandlerClass.site
-        addresses = ["/", "/job/x", *(f"/agents/{job.run}" for job in jobs.find(tmp_path) if job.agent)]
+        addresses = [
+            "/",
+            "/job/x",
+            *(f"/agents/{job.run}" for job in jobs.Search(tmp_path).jobs() if job.agent),
+        ]
         for address in addresses:
             _, page = site.page(address)
             assert page.body
     finally:
         server.server_close()
+
+
+SECRET = "what-nobody-may-see"
+
+
+@pytest.mark.parametrize(
+    "linked", ["summary.json", "about.json", "status.json", "sdl/history.csv", "sdl", "log.jsonl"]
+)
+def test_links_show_nothing_from_elsewhere(tmp_path, linked):
+    """Neither `serve` nor `report` follows a link out of the folder, to a file or to a folder of files."""
+    elsewhere, served = tmp_path / "elsewhere", tmp_path / "served" / "x"
+    folders.sdl(elsewhere)
+    labels = [path.parent.name for path in elsewhere.glob("*/history.csv")]
+    entry = {"label": labels[0], "reason": SECRET, "agent": SECRET, "run": SECRET}
+    (elsewhere / "summary.json").write_text(json.dumps([entry]))
+    (elsewhere / "about.json").write_text(json.dumps({"problem": SECRET}))
+    (elsewhere / "status.json").write_text(json.dumps({"agent": SECRET, "problem": SECRET}))
+    (elsewhere / "log.jsonl").write_text(json.dumps({"event": "end", "why": SECRET}) + "\n")
+    folders.sdl(served)
+    name = linked.replace("sdl", labels[0])
+    if (served / name).is_dir():
+        shutil.rmtree(served / name)
+    (served / name).unlink(missing_ok=True)
+    (served / name).symlink_to(elsewhere / name)
+    server = open_server(tmp_path / "served", 0)
+    try:
+        pages = [
+            found for address in ("/", "/job/x") if (found := server.RequestHandlerClass.site.page(address))
+        ]
+    finally:
+        server.server_close()
+    shown = "".join(page.title + page.body + page.data for _, page in pages)
+    assert pages
+    assert SECRET not in shown
+    (path,) = report(served, tmp_path / "page.html")
+    text = path.read_text(encoding="utf-8")
+    assert SECRET not in text
+    if linked in ("summary.json", "about.json", "sdl/history.csv", "sdl"):
+        assert "is a link or not a regular file, and is left out" in text
+    if labels[0] in name:  # the curve of the other file is not drawn
+        assert "history.csv is a link" in text
+
+
+@pytest.mark.parametrize("name", ["status.json", "summary.json", "log.jsonl", "about.json"])
+def test_a_pipe_does_not_hold_the_server(tmp_path, name):
+    folders.sdl(tmp_path / "x")
+    (tmp_path / "x" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "x" / name)
+    server = open_server(tmp_path, 0)
+    site = server.RequestHandlerClass.site
+    asked = threading.Thread(target=lambda: [site.page(address) for address in ("/", "/job/x")], daemon=True)
+    asked.start()
+    asked.join(20)
+    server.server_close()
+    assert not asked.is_alive()
+
+
+def test_a_folder_of_many_files_is_not_walked_on_every_poll(tmp_path, monkeypatch):
+    """A search that took a second is repeated after twenty; what was found is looked at every time."""
+    clock, walks = [0.0], []
+    walk = os.walk
+
+    def slow_walk(top, *more):
+        walks.append(top)
+        clock[0] += 1.0
+        return walk(top, *more)
+
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(jobs.os, "walk", slow_walk)
+    site = open_server(tmp_path, 0)
+    site.server_close()
+    site = site.RequestHandlerClass.site
+    for _ in range(5):  # no results, so no folder has to be compared
+        assert "no results here yet" in site.page("/")[1].body
+    assert walks == [tmp_path]
+    live_folders.running(tmp_path / "now")
+    clock[0] += jobs.SHARE + 1.0
+    assert "40 of at most 900" in site.page("/")[1].body
+    assert walks.count(tmp_path) == 2
+    live_folders.running(tmp_path / "now", rounds=9)
+    assert "80 of at most 900" in site.page("/")[1].body
+    assert walks.count(tmp_path) == 2
 
 
 def test_a_folder_that_cannot_be_served_is_refused(tmp_path):

@@ -171,6 +171,34 @@ def test_members_of_the_object_come_first():
     assert destiny.solve(Quartic(), network, Told(), rounds=30, decentralised=True).notes[-1] == "4 agents"
 
 
+class OneWay(Circle):
+    """Each agent hears the one before it: doubly stochastic, not symmetric."""
+
+    changes = False
+
+    def at(self, round):
+        return (np.eye(4) + np.roll(np.eye(4), 1, axis=1)) / 2
+
+
+class Steady(Circle):
+    changes = False
+
+
+@pytest.mark.parametrize("kind", ["extra", "exact-diffusion", "pg-extra", "adsa", "admm-pca"])
+def test_methods_that_need_one_symmetric_matrix_are_refused_others(kind):
+    problem = destiny.problems.pca.synthetic(n=9, m=40, p=2, xi=0.5, agents=4)
+    ring = destiny.networks.ring(4)
+    for network, found in (
+        (destiny.networks.matchings(ring, seed=0), "changes from round to round: choose"),
+        (Circle(), "changes from round to round, unless its class says changes = False"),
+        (OneWay(), "is not symmetric"),
+    ):
+        with pytest.raises(destiny.MismatchError, match=found):
+            destiny.solve(problem, network, kind)
+    for network in (ring, Steady()):
+        assert destiny.solve(problem, network, kind, rounds=30).rounds <= 30
+
+
 def test_a_class_that_derives_from_a_base_is_taken_as_it_is():
     class Mine(TopologyBase):
         agents = 4

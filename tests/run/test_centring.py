@@ -242,7 +242,7 @@ def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
         np.save(ours.home(i) / "own.npy", IRIS[i::2] * [1, 1, 1, 1e5])
     outcome = ours.go()[0]
     assert not outcome.converged
-    assert "its axis is wrong: scale the features" in outcome.reason
+    assert "which the tolerance does not see" in outcome.reason
 
 
 def test_an_agent_that_is_restarted_keeps_its_mean(tmp_path, monkeypatch):

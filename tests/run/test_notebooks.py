@@ -102,3 +102,18 @@ def test_a_network_is_drawn_into_axes():
     assert network.plot(axes) is axes
     assert len(axes.collections[1].get_offsets()) == 8
     assert network.plot().figure.number in plt.get_fignums()
+
+
+def test_a_problem_says_what_it_is():
+    problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
+    sentence = "PCA with 2 components: 3 agents hold 30 samples of 6 features"
+    assert repr(problem) == f"<PCA: {sentence}>"
+    assert repr(destiny.problems.centred(problem)) == f"<Centred: {sentence}, centred>"
+
+
+def test_one_of_a_kind_is_singular():
+    problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
+    result = destiny.solve(problem, networks.complete(3), "destiny-newton")
+    assert (result.steps, result.gradients) == (1, 1)
+    assert f"1 step, {result.rounds} rounds, {result.sent} sent, 1 gradient, " in str(result)
+    assert f"1 step, {result.rounds} rounds, {result.sent} sent, 1 gradient" in cells(result._repr_html_())

@@ -286,3 +286,14 @@ def test_who_crashes_does_not_work_meanwhile():
 def test_the_page_shows_the_measured_table():
     page = (PAGES / "asynchrony.md").read_text(encoding="utf-8")
     assert benchmark.table(PAGES / "asynchrony.csv") in page, "stale: copy the table of benchmarks.asynchrony"
+
+
+@pytest.mark.parametrize("seed", [300, 303])
+def test_what_agents_call_small_is_what_an_observer_measures(seed):
+    """Their residuals are relative to trackers of the size of the first gradients."""
+    problem = destiny.problems.pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=6, seed=seed)
+    result = destiny.simulate(
+        problem, destiny.networks.ring(6), seed=seed, tolerance=1e-6, decentralised=True, every=0
+    )
+    assert result.converged
+    assert 1e-6 / 30 < result.measures.worst < 1e-6

@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -21,17 +20,17 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.start import open_hiding, stop_rule
 from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
-from destiny.agents.transport.event_loop import StoppedBySignal, disk_full_is_temporary
+from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.private_sums import WIDE
 from destiny.engines.quantisation import message_bytes
-from destiny.errors import DestinyError, MissingExtraError
+from destiny.errors import DestinyError, NetworkError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
 from destiny.run import centring, clipped
-from destiny.run.agreement import DecentralisedStop
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -41,13 +40,10 @@ from destiny.run.moment import Moment
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
 
-if TYPE_CHECKING:
-    from destiny.agents.privacy.hiding import AgentHiding
-
 logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
 COUNT = 1  # word of a private sum that counts the agents
-SCALARS = 2  # numbers averaged in the end besides a gradient: objective and variance
+SCALARS = 2  # numbers averaged in the end besides a gradient and n curvatures: objective and variance
 STARTS = 2  # times an agent's own start that neighbours may take to start
 
 
@@ -73,7 +69,7 @@ class OutboxStore:
         arrays = run_arrays(saved) | {f"state/{k}": v for k, v in saved.state.items()}
         self.checkpoints.write(arrays, saved.facts, self.outbox)
         logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
-        self.connections.mark = self.checkpoints.mark
+        self.connections.move_mark(self.checkpoints.mark)
         self.connections.startup_grace = 0.0  # all neighbours have been there
 
 
@@ -100,7 +96,7 @@ def run(
         just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
-    with disk_full_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
+    with shortage_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
         asynchronous = isinstance(settings.algorithm, AsyncAlgorithmBase)
         agent: AgentProcess = AsyncAgent(settings, loud) if asynchronous else Agent(settings, loud)
         try:
@@ -108,9 +104,13 @@ def run(
             agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
             agent.connections.startup_grace = STARTS * (age + time.monotonic() - began)
             outcome = agent.go()
+            if outcome.closed:
+                agent.erase_keys()
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
+            if isinstance(error, NetworkError):  # of no use to wait for this agent
+                agent.connections.send_bye(f"found: {error}")
             agent.event_log.record("end", why=str(error))
             raise
         finally:
@@ -124,17 +124,17 @@ class Agent(AgentProcess):
         assert isinstance(settings.algorithm, AlgorithmBase)
         self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
         # It may refuse the method: before there are connections to close.
-        agreement = DecentralisedStop(
-            self.algorithm, settings.network, settings.tolerance if settings.tolerance > 0 else None
-        )
+        agreement = stop_rule(settings, self.algorithm)
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
         turns = 0 if self.saved is None else int(self.saved.facts["turn"])
-        self.hiding = open_hiding(settings, self.checkpoints.folder, turns)
+        self.hiding = None
+        if not self.is_closed:  # then there are no keys any more
+            self.hiding = open_hiding(settings, self.checkpoints.folder, turns)
         self.connect(loud, largest_message(settings)[1])
         self.statements = None
-        if not settings.network.changes:
+        if not settings.network.changes and not self.is_closed:
             notary = self.hiding.notary if self.hiding is not None else plain_notary(settings)
             self.statements = Statements(notary, self.connections.neighbours, folder, settings.run)
         self.connections.mark = self.checkpoints.mark
@@ -215,11 +215,11 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
     first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
-    averages = max(n * p + SCALARS, first)
+    averages = max(n * p + n + SCALARS, first)
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
         return numbers, 8 * numbers
-    last = message_bytes((n * p, *[1] * SCALARS), s.messages.bits)
+    last = message_bytes((n * p, n, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
 
@@ -227,28 +227,3 @@ def largest_message(settings: Settings) -> tuple[int, int]:
 def plain_notary(settings: Settings) -> Notary:
     """Who says who the neighbours of this agent are."""
     return Notary(settings.index, settings.agents, [n.index for n in settings.neighbours])
-
-
-def open_hiding(settings: Settings, folder: Path, turns: int = 0) -> AgentHiding | None:
-    """Key and log of private messages, None where messages are plain; ``turns`` were made before."""
-    if not settings.messages.private:
-        return None
-    try:
-        from destiny.agents.privacy.hiding import open_hiding as open_files
-        from destiny.agents.privacy.notary import Party
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "private messages need cryptography: pip install 'destiny-stiefel[tls]', or write private = false "
-            "into [messages] of every agent's file"
-        ) from error
-    party = Party(
-        settings.run,
-        settings.name,
-        settings.index,
-        settings.agents,
-        [n.index for n in settings.neighbours],
-        settings.files,
-        {n.index: n.around for n in settings.neighbours if n.around is not None},
-        settings.participants,
-    )
-    return open_files(party, folder, turns, settings.hello.digest)

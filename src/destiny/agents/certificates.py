@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from destiny.errors import MissingExtraError, SettingsError
+from destiny.errors import INSTALL, MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -26,7 +26,7 @@ def _library() -> Any:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError as error:
         raise MissingExtraError(
-            "making certificates needs cryptography: pip install 'destiny-stiefel[tls]'"
+            f"making certificates needs cryptography: {INSTALL.format(extra='tls')}"
         ) from error
     return x509, hashes, serialization, ec
 

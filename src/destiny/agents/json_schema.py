@@ -29,6 +29,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "listen": "where neighbours call; 0.0.0.0:PORT for all addresses of the machine",
         "out": "folder for the results",
         "deadline": "seconds to wait for a neighbour; 0 = for ever",
+        "removal": 'asynchronous methods: "majority" of the neighbours, or "any" one, is believed that '
+        "another agent has left",
         "late": "asynchronous methods: agents that do not take part from the start, by index",
     },
     "tls": {

@@ -22,7 +22,10 @@ MESSAGES = {**file.MESSAGES, "participants": list[str]}
 def read_messages(
     table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
 ) -> tuple[Messages, str]:
-    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said."""
+    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
+
+    A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
+    """
     check(table, "[messages]", MESSAGES)
     setting, degree = table.get("private"), len(neighbours)
     plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))

@@ -41,9 +41,10 @@ def read_neighbours(tables: list[Any], me: dict[str, Any], folder: Path) -> list
         identity, pin = table.get("identity", name), read_pin(table, folder)
         around = read_around(table, me)
         degree = None if around is None else len(around)
-        neighbours.append(
-            Neighbour(name, index, host, port, identity, dial, pin, around=around, degree_in_file=degree)
-        )
+        n = Neighbour(name, index, host, port, identity, dial, pin, around=around, degree_in_file=degree)
+        if not dial:
+            n.trouble += ": it must dial this agent, which does not dial it"
+        neighbours.append(n)
     if not neighbours:
         raise SettingsError("an agent needs at least one [[neighbour]]")
     return sorted(neighbours, key=lambda n: n.index)

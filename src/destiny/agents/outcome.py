@@ -14,6 +14,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.same_settings import difference
 from destiny.errors import DestinyError
 from destiny.experiments import result_folder
+from destiny.geometry.own_units import row_curvatures
 from destiny.geometry.stiefel import norm, polar, tangent, violation
 from destiny.protocols import Array, ProblemBase, TopologyBase
 from destiny.run import privacy, square
@@ -21,6 +22,7 @@ from destiny.run.averaging import MOST, average
 from destiny.run.centring import Report
 from destiny.run.metrics import Composite, Measures
 from destiny.run.principal_axes import rayleigh_ritz
+from destiny.run.resolution import Resolution
 from destiny.run.result import RunOutcome
 from destiny.run.stopping import Stop
 from destiny.storage import npz
@@ -216,8 +218,11 @@ def find(
     (agent,) = agents.ids.tolist()
     variance = problem.variance(agent)
     total = np.array([variance or 0.0])
-    (value, slope, total), settled_too = average(
-        agents, network, agents.value(answer), agents.gradient(answer), total
+    own = Own(agents)
+    with np.errstate(all="ignore"):  # curvatures add up: those of f are the means of the agents' own
+        rows = row_curvatures(own.gradient, answer[0], problem.quadratic)[None]
+    (value, slope, total, rows), settled_too = average(
+        agents, network, agents.value(answer), agents.gradient(answer), total, rows
     )
     if not (settled and settled_too):
         stop = Stop(
@@ -239,9 +244,13 @@ def find(
         if explained is not None and not 0 <= explained <= 1:
             explained = None
             notes.append("the noise hides how much of the variance is explained")
+    if stop.converged:
+        seen, _ = Resolution.at(point, slope[0], rows[0], agents.regulariser)
+        stop = seen.judge(stop, tolerance)
+        notes += seen.remarks(tolerance)
     if agents.regulariser is None and variance is not None:
         found = rayleigh_ritz(answer[0], slope[0])
-        axes, stop = found.vectors, found.judge(stop, tolerance)
+        axes, stop = found.vectors, found.judge(stop)
     outcome = Outcome(
         reason=stop.reason,
         converged=stop.converged,

@@ -129,13 +129,13 @@ def write_agent_files(
     if algorithm_tables.is_asynchronous(kind):
         private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
+    if fixed and "algorithm" in tables:
+        shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
     if fixed:
         shared["stop"]["diameter"] = built.diameter
         centred = tables["problem"].get("center") or tables["problem"].get("standardise")
         if centred or "algorithm" not in tables:
             shared["stop"]["spectrum"] = list(built.spectrum)
-        if "algorithm" in tables:
-            shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
@@ -146,8 +146,8 @@ def write_agent_files(
         shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
-    # So that no neighbour can pass somebody off as its neighbour, or leave one out, and who comes late knows
-    # the weights of links to those who are away; [network] tells the same.
+    # So that no neighbour can lie about its own neighbours, and who comes late knows the weights of links to
+    # those who are away; [network] tells the same.
     told = fixed and (shared["messages"]["private"] or bool(come))
     for index, (name, host, port) in enumerate(where):
         mine: dict[str, Any] = {

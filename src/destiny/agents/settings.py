@@ -12,6 +12,7 @@ from destiny._version import __version__
 from destiny.agents.message_tables import read_async_messages, read_messages, read_participants
 from destiny.agents.neighbour_tables import check_letters, check_name, parse_address, read_neighbours
 from destiny.agents.transport.connections import Address
+from destiny.agents.transport.event_loop import shortage_is_temporary
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
@@ -60,7 +61,10 @@ AGENT = {
     "out": str,
     "deadline": float,
     "late": list[int],
+    "removal": str,
 }
+MAJORITY, ANY = "majority", "any"
+"""Values of removal in [agent]: whose word that another agent has left for good is believed."""
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
 RUN = {"checkpoint": int, "every": int, "replay": bool}
@@ -74,9 +78,7 @@ NOISE = "noise.key"  # beside the checkpoints, the secret that the noise of priv
 DEADLINE = 600.0  # seconds; long enough to restart a machine
 MOST_AGENTS = 100_000
 MAX_VALUE = 200  # characters of a value in a HELLO; longer ones are sent as digests
-LOCAL = frozenset(
-    {"data", "targets", "samples", "sep", "decimal", "encoding", "header", "index", "target-index"}
-)
+LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *problem_table.LAYOUT})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
 
 ``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:
@@ -99,6 +101,9 @@ class Settings:
     deadline: float
     late: tuple[int, ...]
     """Agents that do not take part from the start of an asynchronous run, by index."""
+    removal: str
+    """Whether more than half of its neighbours, or any one, must tell an asynchronous agent that another one
+    has left for good."""
     files: TlsFiles
     neighbours: list[Neighbour]
     problem: ProblemBase
@@ -134,6 +139,16 @@ class Settings:
         return [n.pin.authority for n in self.neighbours if n.pin.authority is not None]
 
     @property
+    def who_dials(self) -> str:
+        """Which end of each link calls the other: neither side can see that neither does."""
+        dialled = ", ".join(n.name for n in self.neighbours if n.dial)
+        awaited = ", ".join(n.name for n in self.neighbours if not n.dial)
+        parts = [f"this agent dials {dialled}"] if dialled else []
+        if awaited:
+            parts.append(f"{awaited} must dial this agent")
+        return "; ".join(parts)
+
+    @property
     def hello(self) -> Hello:
         """The HELLO of this agent."""
         return Hello(
@@ -148,6 +163,7 @@ class Settings:
         )
 
 
+@shortage_is_temporary()
 def read(path: str | Path) -> Settings:
     """Read and check an agent file; relative paths in it are relative to the file."""
     path = Path(path)
@@ -205,6 +221,7 @@ def read(path: str | Path) -> Settings:
         out=folder / me.get("out", OUT),
         deadline=float(deadline),
         late=late,
+        removal=read_removal(me, asynchronous),
         files=read_files(tables["tls"], folder),
         neighbours=neighbours,
         problem=problem,
@@ -358,6 +375,16 @@ def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
             "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
         )
     return bool(run.get("replay", False))
+
+
+def read_removal(me: dict[str, Any], asynchronous: bool) -> str:
+    """removal of [agent]."""
+    removal: str = me.get("removal", MAJORITY)
+    if "removal" in me and not asynchronous:
+        raise SettingsError("[agent] removal is for asynchronous methods: with all others nobody can leave")
+    if removal not in (MAJORITY, ANY):
+        raise SettingsError(f"[agent] removal must be {MAJORITY!r} or {ANY!r}; found {removal!r}")
+    return removal
 
 
 def read_late(

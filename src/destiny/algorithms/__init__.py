@@ -38,7 +38,6 @@ from destiny.algorithms.pencf import PenCF
 from destiny.algorithms.pg_extra import PGExtra
 from destiny.algorithms.plam import PLAM
 from destiny.algorithms.pymanopt import Pymanopt
-from destiny.algorithms.rf_extra import RFExtra
 from destiny.algorithms.slpg import SLPG
 from destiny.algorithms.thanos import Thanos
 from destiny.algorithms.vrsgt import VRSGT
@@ -58,7 +57,6 @@ METHODS: tuple[type[Any], ...] = (
     ATC,
     DRFGT,
     Extra,
-    RFExtra,
     ExactDiffusion,
     DGD,
     DRGTA,
@@ -137,7 +135,6 @@ __all__ = [
     "PGExtra",
     "PenCF",
     "Pymanopt",
-    "RFExtra",
     "Thanos",
     "TrackingState",
     "WenYin",

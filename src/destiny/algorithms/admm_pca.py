@@ -57,6 +57,7 @@ class ADMMPCA(AlgorithmBase):
         "Schizas & Aduroja, IEEE TSP 2015",
         sends=1,
         needs="symmetric W, fixed network",
+        fixed=True,
         numbers_auto=1,
         problem="pca",
         reconstruction=True,

@@ -51,7 +51,7 @@ ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
 REACH_LATE = 1.0  # that times r: moves that are on their way add up
-REFERENCE = (10, 30)  # wakes whose smallest tracker the residual is relative to: mixed, and not yet small
+REFERENCE = (10, 30)  # wakes whose largest tracker the residual is relative to: mixed, and not yet small
 ROUNDING = 1e-6  # by which a cosine may exceed 1, and a gain its range
 
 
@@ -152,6 +152,7 @@ class DestinyAsync(AsyncAlgorithmBase):
             steepest=V,
             own_curvature=L,
             curvature=L,
+            peak=zero,
             scale=np.asarray(np.inf),
             slope=np.asarray(norm(slope)),
             life=zero,
@@ -209,6 +210,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         if (length := norm(move)) > reach:
             move *= reach / length
         first, last = REFERENCE
+        peak = max(s.peak, norm(D)) if first <= s.wakes + 1 <= last else s.peak
         s = AsyncState(
             X=X,
             H=H,
@@ -230,7 +232,9 @@ class DestinyAsync(AsyncAlgorithmBase):
             steepest=steepest,
             own_curvature=own,
             curvature=L,
-            scale=min(s.scale, norm(D)) if first <= s.wakes + 1 <= last else s.scale,
+            peak=peak,
+            # Momentum makes single trackers small long before the run has got far: the largest counts.
+            scale=min(s.scale, peak) if s.wakes + 1 == last else s.scale,
             slope=s.slope,
             life=s.life,
             count=count,

@@ -31,7 +31,8 @@ class Extra(Scheme):
 
     The same as X^{k+2} = (I + W) X^{k+1} - (I + W) X^k / 2 - eta (H^{k+1} - H^k), with its sum written as C.
     Since mean(C) = 0, a fixed point has eta mean(H) = 0: it is exact if all agents take the same step. That
-    is a number, or that of `Lipschitz`, which the agents mix in every round.
+    is a number, or that of `Lipschitz`, which the agents mix in every round. Along "h", the default, this
+    is RF-EXTRA (Li & Hu, arXiv 2604.23754) as far as its abstract describes it.
     """
 
     step_size: StepRule = field(default_factory=Lipschitz)
@@ -43,6 +44,7 @@ class Extra(Scheme):
         sends=1,
         numbers_auto=1,
         needs="symmetric W, fixed network",
+        fixed=True,
     )
 
     def init(self, X: Array, agents: Agents) -> ExtraState:

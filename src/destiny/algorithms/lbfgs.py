@@ -13,7 +13,7 @@ from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.momentum import residual_scale
-from destiny.errors import NetworkError, PrivacyError, SettingsError
+from destiny.errors import NetworkError, PrivacyError, ProblemError, SettingsError
 from destiny.geometry.stiefel import norm, polar, scalar, tangent
 from destiny.protocols import Agents, Array, Bounds
 from destiny.validation import is_whole
@@ -142,6 +142,8 @@ class DestinyLBFGS(TotalsMethod):
     def step(self, s: LBFGSState, agents: Agents) -> LBFGSState:
         """Average gradient and value at the trial point; accept it or not; choose the next one."""
         own = _numbers(s, agents)
+        if not s.scale.any():
+            _require_finite_values(agents, own[:, 0, 0])
         G = agents.gradient(s.trial)
         if agents.private:
             s, own = _with_sizes(s, G, own, agents)
@@ -196,6 +198,13 @@ class Evaluation:
     value: float
     size: float
     gradient: Array
+
+
+def _require_finite_values(agents: Agents, values: Array) -> None:
+    """Raise `ProblemError` with the first agent whose f_i is not finite where the run begins."""
+    broken = agents.ids[~np.isfinite(values)]
+    if len(broken):
+        raise ProblemError(f"the value of agent {broken[0]} is not finite at the start: check its f_i")
 
 
 def _require_few_meetings(s: LBFGSState) -> None:

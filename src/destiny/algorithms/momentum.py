@@ -45,6 +45,7 @@ REGROW = 1.3  # growth of trust per window without trouble, up to the ceiling
 CEILING = 0.8  # the ceiling when an agent backs off, relative to the trust before
 RECOVER = 1.02  # growth of the ceiling per window without trouble
 CAUTIOUS = 0.3  # trust below which a run that did not converge has a note
+WHOLE = 1e-3  # lambda below which one round averages over all agents: no link could be added
 STIFFNESS = 0.25  # beta >= STIFFNESS L: gradients of SDL grow a thousandfold (docs/acceleration.md, 7)
 RATES = (1e-40, 1e38)  # of a gradient: their eighth powers are numbers
 REACH = 0.5  # largest move of X in one step, Frobenius norm
@@ -422,7 +423,8 @@ class DestinyMomentum(AlgorithmBase):
     def remarks(self, s: MomentumState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """Sentences on curvatures out of range and, if the run did not converge, on network and trust."""
         largest, worst = float(s.curvature.max()), float(s.worst.max())
-        slow = slow_network_notes(self.spectrum[1] if self.spectrum else self.lambda_of_round(s))
+        lambda_ = self.spectrum[1] if self.spectrum else self.lambda_of_round(s)
+        slow = slow_network_notes(lambda_)
         # Not s.shared > 0: after many rounds without a link it may be a rounding error of either sign.
         if largest > 0 and not (np.isfinite(s.shared).all() and (eighth_power(s.curvature) > 0).any()):
             # Data out of range make eta = 0, and X stays on the manifold.
@@ -438,9 +440,10 @@ class DestinyMomentum(AlgorithmBase):
             return []
         notes = slow
         if (trust := float(s.trust.min())) < CAUTIOUS:
+            network = ", or the network mixes worse than it seemed; more links help"
             notes.append(
                 f"agents drifted apart and cut their steps to {100 * trust:.0f} %: they see very different "
-                "things, or the network mixes worse than it seemed; more links help"
+                f"things{network if lambda_ > WHOLE else ''}"
             )
         return notes
 

@@ -18,6 +18,7 @@ from destiny.protocols import Agents, Array, Bounds
 
 LARGEST = 2000  # largest n: a message then has 16 MB
 FALL = 0.1  # a step is slow unless the slope falls below this fraction of ``mark``
+SMALL = 1e-10  # relative slope below which rounding keeps it from falling
 SLOW_STEPS = 6  # slow steps in a row after which no further step will help
 
 
@@ -119,10 +120,12 @@ class DestinyNewton(TotalsMethod):
         )
 
     def exhausted(self, s: NewtonState) -> str | None:
-        """Whether the slope has not fallen for some steps: the model is exact, so the rest is rounding."""
+        """Why the slope has not fallen for some steps; the model is exact."""
         if s.slow.min() < SLOW_STEPS:
             return None
-        return "rounding allows no less: raise the tolerance"
+        if s.slope.max() <= SMALL:
+            return "rounding allows no less: raise the tolerance"
+        return "local minimisation makes no more progress: scale the features, or use destiny-lbfgs"
 
     def remarks(self, s: NewtonState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
         """A sentence on the cost of local minimisations."""

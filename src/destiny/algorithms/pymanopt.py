@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from destiny.algorithms.blocks.about import for_one_agent
-from destiny.errors import MissingExtraError, SettingsError
+from destiny.errors import INSTALL, MissingExtraError, SettingsError
 from destiny.geometry.stiefel import norm, polar, tangent
 from destiny.protocols import Agents, AlgorithmBase, Array
 from destiny.validation import did_you_mean, is_whole
@@ -59,7 +59,7 @@ class Pymanopt(AlgorithmBase):
             raise SettingsError(f"iterations must be a whole number of at least 1; found {self.iterations!r}")
         if find_spec("pymanopt") is None:
             raise MissingExtraError(
-                'kind pymanopt needs the package pymanopt: pip install "destiny-stiefel[compare]"'
+                f"kind pymanopt needs the package pymanopt: {INSTALL.format(extra='compare')}"
             )
 
     def init(self, X: Array, agents: Agents) -> PymanoptState:  # noqa: ARG002

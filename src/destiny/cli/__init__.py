@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -279,6 +280,7 @@ def make_report(
 
 def main() -> None:
     """Entry point: errors a user can cause end in one line on standard error and an exit code, mostly 2."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except DestinyError as error:
@@ -292,6 +294,11 @@ def main() -> None:
     except KeyboardInterrupt:
         warn("interrupted")
         sys.exit(130)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as one line, without the place in the source."""
+    warn(str(message))
 
 
 def _one_sentence(error: OSError | MemoryError) -> str:

@@ -134,19 +134,20 @@ def initialise(
 def check(
     file: Annotated[Path, typer.Argument(help="The agent, a TOML file (docs/agents.md).")],
 ) -> None:
-    """Check the file, data and certificates of an agent without calling anybody; say what it will send."""
+    """Check all that an agent checks at its start, without calling anybody; say what it will send."""
     from destiny.agents import status
     from destiny.agents.agent import largest_message
     from destiny.agents.settings import read
-    from destiny.agents.transport.tls import Credentials
+    from destiny.agents.start import check_start
     from destiny.run.forecast import amount
 
     settings = read(file)
-    credentials = Credentials(settings.files, settings.authorities)
+    credentials = check_start(settings)
     n, p = settings.problem.shape
     print(f"{settings.name}, run {settings.run}: {settings.common['problem.kind']}, n = {n}, p = {p}")
     print(f"certificate {credentials.fingerprint()}")
     print(status.days_left(credentials))
+    print(settings.who_dials)
     if settings.choice is not None:
         print(settings.choice)
     sent = f"each of {len(settings.neighbours)} neighbours is sent up to {amount(*largest_message(settings))}"

@@ -14,13 +14,17 @@ from destiny.networks.kinds import PLAIN
 
 def new(
     folder: Annotated[Path, typer.Argument(help="Folder to write the files into; made if need be.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="More data files, as the shell writes them for --data clinic-*.csv."),
+    ] = None,
     kind: Annotated[
         str | None, typer.Option(help="pca, olsr or sdl.", autocompletion=among(("pca", "olsr", "sdl")))
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="A data file, once for each agent; or a name with {agent}; or one file for all. "
+            help="A data file, once for each agent; or a name with * or {agent}; or one file for all. "
             "Without it data are random."
         ),
     ] = None,
@@ -30,6 +34,10 @@ def new(
     network: Annotated[str | None, typer.Option(help=", ".join(PLAIN), autocompletion=among(PLAIN))] = None,
     center: Annotated[
         bool | None, typer.Option("--center/--no-center", help="Subtract the mean of everybody's samples.")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether .csv files begin with names, if that is unclear."),
     ] = None,
     hosts: Annotated[
         str | None,
@@ -45,9 +53,10 @@ def new(
 
     On a terminal it asks for what was not said.
     """
-    from destiny.cli.new_files import Said, write_experiment
+    from destiny.cli.new_files import Said, name_files, write_experiment
 
-    said = Said(kind, data, targets, p, agents, network, center, hosts)
+    folder, data, targets = name_files(folder, files, data, targets)
+    said = Said(kind, data, targets, p, agents, network, center, hosts, header)
     write_experiment(folder, said, asking=sys.stdin.isatty() and not yes)
 
 

@@ -38,6 +38,46 @@ class Said:
     network: str | None
     center: bool | None
     hosts: str | None
+    header: bool | None = None
+
+
+def name_files(
+    folder: Path, more: Sequence[str] | None, data: Sequence[str] | None, targets: Sequence[str] | None
+) -> tuple[Path, list[str] | None, list[str] | None]:
+    """The folder, and the files of --data and --targets, with those that a pattern stands for.
+
+    A shell replaces ``--data clinic-*.csv`` by several names, of which the option takes the first; the others
+    come as arguments, before or after the folder.
+    """
+    places = [str(folder), *(more or [])]
+    if more:
+        if data is None or targets is not None:
+            raise SettingsError(
+                f"destiny new takes one folder; found {', '.join(places)}: write --data before each data "
+                "file and --targets before each file of targets, or patterns in quotes, --data 'clinic-*.csv'"
+            )
+        own = next((place for place in places if not Path(place).is_file()), places[0])
+        places.remove(own)
+        folder, data = Path(own), [*data, *places]
+    found = [
+        None if some is None else expand("--" + key, some)
+        for key, some in (("data", data), ("targets", targets))
+    ]
+    return folder, found[0], found[1]
+
+
+def expand(option: str, names: Sequence[str]) -> list[str]:
+    """Names of files, with those that a pattern such as clinic-*.csv stands for, in order."""
+    files = []
+    for name in names:
+        path = Path(name)
+        wild = any(sign in name for sign in "*?[") and not path.is_file()
+        found = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if wild else [name]
+        matches = sorted(map(str, found))
+        if not matches:
+            raise SettingsError(f"{option} {name}: there is no file like this")
+        files += matches
+    return files
 
 
 def write_experiment(folder: Path, said: Said, asking: bool) -> None:
@@ -73,7 +113,7 @@ def collect(said: Said, asking: bool) -> template.Answers:
         return answer
 
     def ask_files(question: str, given: Sequence[str] | None) -> Sequence[str]:
-        return given if given is not None else ask(question, None, "").split()
+        return given if given is not None else expand("--data", ask(question, None, "").split())
 
     kind = ask("What to solve: pca, olsr or sdl", said.kind, default.kind)
     if kind not in template.SIZES:
@@ -93,7 +133,7 @@ def collect(said: Said, asking: bool) -> template.Answers:
         raise SettingsError(f"--network must be one of {', '.join(PLAIN)}; found {network!r}{near}")
     centred = bool(data) and kind != "sdl"
     center = ask("Subtract the mean of all samples", said.center, default.center) if centred else False
-    return template.Answers(kind, data, targets, p, agents, network, center)
+    return template.Answers(kind, data, targets, p, agents, network, center, said.header)
 
 
 def number_of_agents(data: Sequence[str], said: Said) -> int | None:

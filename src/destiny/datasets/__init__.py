@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.datasets import formats, locations
-from destiny.errors import MissingExtraError, ProblemError, SettingsError
+from destiny.errors import INSTALL, MissingExtraError, ProblemError, SettingsError
 from destiny.validation import did_you_mean, is_whole
 
 __all__ = ["IMAGES", "NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
@@ -89,7 +89,7 @@ def digits() -> Dataset:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise MissingExtraError(
-            'digits come with scikit-learn: pip install "destiny-stiefel[sklearn]"'
+            f"digits come with scikit-learn: {INSTALL.format(extra='sklearn')}"
         ) from error
     images, labels = load_digits(return_X_y=True)
     return Dataset("digits", np.ascontiguousarray(images).T, labels, IMAGES["digits"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from destiny.errors import MissingExtraError, ProblemError
+from destiny.errors import INSTALL, MissingExtraError, ProblemError
 
 VARIABLE = "DESTINY_DATA"
 
@@ -132,7 +132,7 @@ def download(file: File, place: Path) -> Path:
         import pooch
     except ImportError as error:
         raise MissingExtraError(
-            missing(file, place, 'it is fetched for you after pip install "destiny-stiefel[data]"')
+            missing(file, place, f"it is fetched for you after {INSTALL.format(extra='data')}")
         ) from error
     target = (place / file.path).parent
     name = file.remote.url.rpartition("/")[2]

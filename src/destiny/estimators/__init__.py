@@ -2,10 +2,10 @@
 
 from importlib.util import find_spec
 
-from destiny.errors import MissingExtraError
+from destiny.errors import INSTALL, MissingExtraError
 
 if find_spec("sklearn") is None:
-    raise MissingExtraError('destiny.estimators needs scikit-learn: pip install "destiny-stiefel[sklearn]"')
+    raise MissingExtraError(f"destiny.estimators needs scikit-learn: {INSTALL.format(extra='sklearn')}")
 
 from destiny.estimators.cca import DecentralizedCCA
 from destiny.estimators.dictionary import SparseDictionary

@@ -94,6 +94,7 @@ converged_, notes_, network_
 
     _min_rows = 2
     _joins_y = True
+    _y_has = "other view"
     _targets: int
     _accepts_sparse = False
 
@@ -237,6 +238,8 @@ converged_, notes_, network_
         mean = sums.common[:-1] / sums.common[-1]
         if share == 0:
             self._require_variance(variances.common, mean)
+            if not session.weights:
+                _require_rows(m, {"X": split, "y": n - split})
         reason = reason_to_average(session, self.method, (n, p))
         try:
             if reason is None:
@@ -338,6 +341,16 @@ converged_, notes_, network_
         self.x_rotations_ = (sign * U / np.sqrt(xx)).astype(session.dtype)
         self.y_rotations_ = (sign * V / np.sqrt(yy)).astype(session.dtype)
         self.correlations_ = (xy / np.sqrt(xx * yy)).astype(session.dtype)
+
+
+def _require_rows(rows: int | float, columns: dict[str, int]) -> None:
+    """Raise SingularMatrixError where the covariance matrix of a view must be singular."""
+    for view, n in columns.items():
+        if rows <= n:
+            raise SingularMatrixError(
+                f"the covariance matrix of the {n} columns of {view} is singular with fewer than {n + 1} "
+                f"rows, and there are {rows}: take fewer columns (DecentralizedPCA)"
+            )
 
 
 def _as_columns(y: Any) -> Array:

@@ -13,7 +13,7 @@ from destiny.errors import ProblemError
 from destiny.estimators.averager import Average
 from destiny.estimators.classes import class_sums
 from destiny.estimators.fitting import Decentralized
-from destiny.estimators.inputs import call_for_silo, labels_of_silos
+from destiny.estimators.inputs import call_for_silo, labels_of_silos, weights_of_silos
 from destiny.estimators.rows import is_silos
 from destiny.estimators.session import FitSession
 from destiny.protocols import Array
@@ -37,8 +37,8 @@ class LinearClassifier(Decentralized):
         """Return the accuracy of `predict` over all rows of all silos."""
         if not is_silos(X):
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        labels = labels_of_silos(y, len(X))
-        weights = None if sample_weight is None else np.concatenate(sample_weight)
+        labels = labels_of_silos(y, X)
+        weights = None if sample_weight is None else np.concatenate(weights_of_silos(sample_weight, X))
         predicted = self.predict(X)
         for agent, pair in enumerate(zip(labels, predicted, strict=True)):
             call_for_silo(agent, check_consistent_length, *pair)

@@ -11,7 +11,7 @@ from sklearn.utils.extmath import svd_flip
 from destiny.errors import ProblemError
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
-from destiny.estimators.session import FitSession, whole
+from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
 from destiny.problems import SDL
 from destiny.problems.data.partition import Source
 from destiny.problems.data.rows import row_blocks
@@ -32,9 +32,12 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
     ----------
     n_components : int, optional
         Number of dictionary elements, by default n_features: a complete orthogonal dictionary.
+    n_init : int
+        Number of random starts. The agents keep the answer with the best ``objective_``, of a run that
+        converged if there is one. The objective has many stationary points, and one start may end in a poor
+        one; each takes a run of its own.
     n_agents, network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`. The objective has many stationary points; the starting point, and so
-        ``random_state``, decides which one the agents reach.
+        As in `DecentralizedPCA`; ``random_state`` is the seed of the starts, too.
 
     Attributes
     ----------
@@ -43,6 +46,8 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
         positive.
     fourth_moments_ : ndarray (n_components,)
         Mean fourth power of the codes of all rows.
+    objective_ : float
+        Sum of ``fourth_moments_``, which the agents maximise.
     n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, notes_, \
 converged_, network_
         As in `DecentralizedPCA`.
@@ -56,6 +61,7 @@ converged_, network_
         self,
         n_components: int | None = None,
         *,
+        n_init: int = 1,
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | str | None = None,
@@ -66,6 +72,7 @@ converged_, network_
         messages: Messages | None = None,
     ) -> None:
         self.n_components = n_components
+        self.n_init = n_init
         self.n_agents = n_agents
         self.network = network
         self.method = method
@@ -96,20 +103,27 @@ converged_, network_
         n = self.n_features_in_
         p = self._count_components(n, "n_features")
         problem = SDL([_data(session, i) for i in range(session.agents)], p, precision="float64", n=n)
-        solution = session.solve(problem, self.get_params())
 
-        def moments(i: int) -> Array:
+        def moments(i: int, basis: Array) -> Array:
             """Return the sums of the fourth powers of an agent's codes, and the sum of its weights."""
             total = np.zeros(p + 1)
             for part, rows in row_blocks(session.rows[i]):
-                powers = (rows.astype(np.float64) @ solution.by_agent[i]) ** 4
+                powers = (rows.astype(np.float64) @ basis) ** 4
                 weights = session.weights[i][part] if session.weights else np.ones(len(rows))
                 total += np.append(weights @ powers, weights.sum())
             return total
 
-        *sums, share = session.average(moments).common
+        def attempt(run: int) -> Attempt:
+            """Return the dictionary of one start, with the sums of its fourth powers and of the weights."""
+            found = session.solve(problem, self.get_params(), run=run)
+            sums = session.average(lambda i: moments(i, found.by_agent[i])).common
+            return Attempt(found, -float(sums[:-1].sum()), sums)
+
+        best = best_attempt(attempt, self.n_init)
+        solution, (*sums, share) = best.solution, best.moments
         if share == 0:
             raise ProblemError("a dictionary is learnt from rows; found none at any agent")
+        self.objective_ = float(np.sum(sums) / share)
         order = np.argsort(sums)[::-1]
         components = svd_flip(None, solution.common.T[order], u_based_decision=False)[1]
         self.components_ = components.astype(session.dtype)

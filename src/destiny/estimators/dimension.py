@@ -24,17 +24,18 @@ def is_rule(n_components: Any) -> TypeGuard[float | str]:
     )
 
 
-def count(rule: float | str, variances: Array, total: float, m: float, most: int) -> int:
-    """The number of components by a rule, from 1 to ``most``, for m rows with these variances, falling.
+def require_rows(rule: float | str, m: float, n: int) -> None:
+    """Raise ProblemError for "mle" with fewer rows m than features n."""
+    if isinstance(rule, str) and m < n:
+        raise ProblemError(
+            f'n_components="mle" needs at least as many rows as features; found {m:g} rows and {n} features: '
+            "give a number, or a share of the variance"
+        )
 
-    Raises ProblemError for "mle" with fewer rows than variances.
-    """
+
+def count(rule: float | str, variances: Array, total: float, m: float, most: int) -> int:
+    """The number of components by a rule, from 1 to ``most``, for m rows with these variances, falling."""
     if isinstance(rule, str):
-        if m < len(variances):
-            raise ProblemError(
-                f'n_components="mle" needs at least as many rows as features; found {m:g} rows and '
-                f"{len(variances)} features: give a number, or a share of the variance"
-            )
         return most_likely(variances, m)
     shares = np.cumsum(variances[:most]) / (total or 1.0)
     return min(most, int(np.searchsorted(shares, rule, side="right")) + 1)

@@ -38,7 +38,12 @@ from destiny.estimators.rows import Table, is_silos, refuse_other_containers
 from destiny.estimators.session import FitSession, allgather, build_network
 from destiny.problems.data import Silos
 from destiny.problems.data.rows import row_blocks
-from destiny.problems.data.table_checks import column_names, require_numbers, require_same_columns
+from destiny.problems.data.table_checks import (
+    column_names,
+    filled_as_dense,
+    require_numbers,
+    require_same_columns,
+)
 from destiny.run.history import History
 from destiny.run.messages import PLAIN, Messages, checked_messages
 from destiny.run.own_network import as_topology, is_topology
@@ -60,6 +65,7 @@ class Decentralized:
 
     _supervised = False
     _joins_y = False  # whether y has numbers, which are kept beside those of X
+    _y_has = "labels"
     _transforms = True
     _accepts_sparse = True
     _min_rows = 1
@@ -225,8 +231,8 @@ class Decentralized:
         """
         labels = [None] * len(X)
         if self._supervised or self._joins_y:
-            labels = labels_of_silos(y, len(X), "labels" if self._supervised else "other view")
-        weights = weights_of_silos(sample_weight, len(X))
+            labels = labels_of_silos(y, X, self._y_has)
+        weights = weights_of_silos(sample_weight, X)
         if isinstance(X, Silos):
             self._check_columns_of(X, first)
             return [
@@ -284,6 +290,7 @@ class Decentralized:
     def _validate(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return the result of scikit-learn's `validate_data`; raise its errors as one sentence."""
         require_numbers(X)
+        X = filled_as_dense(X)
         if options["reset"]:
             self._named_by_silos = False
         try:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.centred_rows import sums_and_weights
 from destiny.estimators.fitting import Decentralized
-from destiny.estimators.inputs import accept_silos
+from destiny.estimators.inputs import accept_silos, column_name
 from destiny.estimators.session import FitSession
 from destiny.protocols import Array, Topology
 from destiny.run.messages import Messages
@@ -116,8 +116,8 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         empty = np.flatnonzero(sums[n:] == 0)
         if empty.size:
             raise ProblemError(
-                f"every column must have an entry at some agent; found none in column {empty[0]}: leave it "
-                'out, or take strategy="constant"'
+                "every column must have an entry at some agent; found none in column "
+                f'{column_name(self, empty[0])}: leave it out, or take strategy="constant"'
             )
         self.statistics_ = sums[:n] / sums[n:]
         self.n_rounds_, self.n_scalars_ = session.average.rounds, session.average.scalars

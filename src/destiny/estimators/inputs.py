@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from destiny.errors import DestinyError, ProblemError
 from destiny.estimators.rows import is_silos, refuse_other_containers
 from destiny.problems.data import Silos, SiloValues
+from destiny.problems.data.per_party import of_all_rows
 from destiny.problems.data.rows import MappedRows, check_values, is_out_of_core, row_blocks
 from destiny.problems.data.table_checks import column_names, not_numbers, require_same_columns
 from destiny.protocols import Array
@@ -78,10 +79,18 @@ def map_silos(estimator: Any, method: Callable[..., Any], silos: Silos) -> Silos
         call_for_silo(party, over, part) for party, part in zip(silos.parties, silos.parts, strict=True)
     ]
     if not tables:
-        return SiloValues(results, silos.parties)
+        return SiloValues(results, silos.parties, silos.order)
     names = _names_in_fit(estimator) if back else estimator.get_feature_names_out()
     gaps = silos.gaps and any(check_values(part, "a table") for part in results)
-    return Silos.from_parts(results, silos.parties, [] if names is None else names, silos.labels, gaps=gaps)
+    return Silos.from_parts(
+        results,
+        silos.parties,
+        [] if names is None else names,
+        silos.labels,
+        gaps=gaps,
+        row_labels=silos.row_labels,
+        order=silos.order,
+    )
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,12 @@ def _names_in_fit(estimator: Any) -> list[Any] | None:
     return list(estimator.feature_names_in_) if hasattr(estimator, "feature_names_in_") else None
 
 
+def column_name(estimator: Any, number: int) -> str:
+    """Return the name of a column of `fit` in quotes, or its number if columns have no names."""
+    names = _names_in_fit(estimator)
+    return str(number) if names is None else repr(str(names[number]))
+
+
 def call_for_silo(agent: int | str, check: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``check(*arguments)``; raise its ValueError or TypeError as a ProblemError naming the silo."""
     try:
@@ -126,26 +141,31 @@ def call_for_silo(agent: int | str, check: Callable[..., Any], *arguments: Any) 
         raise ProblemError(f"{silo}: {text}") from error
 
 
-def labels_of_silos(y: Any, agents: int, what: str = "labels") -> list[Any]:
-    """Return ``y`` as a list with one entry per silo, or raise ProblemError."""
+def labels_of_silos(y: Any, X: Sequence[Any], what: str = "labels") -> list[Any]:
+    """Return ``y`` as a list with one entry per silo of ``X``, or raise ProblemError."""
     parts = list(y.parts) if isinstance(y, Silos) else y
-    return _one_per_silo(parts, agents, f"y must have the {what}")
+    return _one_per_silo(parts, X, f"y must have the {what}")
 
 
-def weights_of_silos(weights: Any, agents: int) -> list[Any]:
-    """Return ``sample_weight`` as a list with one entry per silo, or raise ProblemError."""
+def weights_of_silos(weights: Any, X: Sequence[Any]) -> list[Any]:
+    """Return ``sample_weight`` as a list with one entry per silo of ``X``, or raise ProblemError."""
     return (
-        [None] * agents
+        [None] * len(X)
         if weights is None
-        else _one_per_silo(weights, agents, "sample_weight must have the weights")
+        else _one_per_silo(weights, X, "sample_weight must have the weights")
     )
 
 
-def _one_per_silo(y: Any, agents: int, what: str) -> list[Any]:
-    expected = f"{what} of each of the {agents} silos"
+def _one_per_silo(y: Any, X: Sequence[Any], what: str) -> list[Any]:
+    expected = f"{what} of each of the {len(X)} silos, in a list"
+    if isinstance(X, Silos):
+        rows = X.shape[0]
+        if isinstance(y, SiloValues) or of_all_rows(y, rows) is not None:
+            return list(X.per_row(y))
+        expected += f", or of all {rows} rows, in an array"
     if not isinstance(y, list | tuple | np.ndarray | SiloValues):
-        raise ProblemError(f"{expected}, in a list; found {'None' if y is None else type(y).__name__}")
-    if len(y) != agents:
+        raise ProblemError(f"{expected}; found {'None' if y is None else type(y).__name__}")
+    if len(y) != len(X):
         raise ProblemError(f"{expected}; found {len(y)}")
     return list(y)
 
@@ -178,15 +198,31 @@ def as_problem_error(error: Exception, table: Any) -> Exception:
     """
     if isinstance(error, DestinyError | NotFittedError) or "feature names should match" in str(error):
         return error
-    return not_numbers(table) or ProblemError(_sentence(error))
+    return not_numbers(table) or ProblemError(_sentence(error, table))
 
 
-def _sentence(error: Exception) -> str:
-    """Return the first sentence of a scikit-learn error, without the array it prints, plus a remedy."""
+def _sentence(error: Exception, table: Any = None) -> str:
+    """Return the first sentence of a scikit-learn error, without the array it prints, plus a remedy.
+
+    Of NaN and infinity in ``table`` it says where the first one is.
+    """
     text = re.sub(r"\narray=.*?\n(?=Reshape)", " ", str(error), flags=re.DOTALL)
     line = text.split("\n")[0]
     if line.endswith(":"):  # a list follows
         line = " ".join(text.split())
+    if line.startswith("Input X contains"):
+        line = line.rstrip(".") + _first(table, np.isinf if "infinity" in line else np.isnan)
     if line.startswith("Input") and "NaN" in line:
         line = line.rstrip(".") + ": leave those rows out, or fill the gaps first"
     return line
+
+
+def _first(table: Any, found: Callable[[Any], Any]) -> str:
+    """Return where the first such number of a table is, in words; nothing if it has no rows and columns."""
+    if np.ndim(table) != 2 or issparse(table):
+        return ""
+    names = column_names(table)
+    gaps = {"na_value": np.nan} if hasattr(table, "iloc") else {}  # pandas.NA of data frames
+    entries = table.to_numpy(dtype=np.float64, **gaps) if gaps else np.asarray(table, dtype=np.float64)
+    row, column = np.argwhere(found(entries))[0]
+    return f" in row {row} of column {column if names is None else repr(names[column])}"

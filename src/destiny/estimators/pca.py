@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import dimension
 from destiny.estimators.centred_rows import dense_blocks
 from destiny.estimators.fitting import Decentralized, scale_ratio
-from destiny.estimators.inputs import accept_silos
+from destiny.estimators.inputs import accept_silos, column_name
 from destiny.estimators.row_space import has_few_rows, span_of_rows
 from destiny.estimators.row_sums import ExactSums, GapSums, PrivateSums, RowSums
 from destiny.estimators.rows import is_silos, refuse_other_containers
@@ -53,7 +54,8 @@ class DecentralizedPCA(Decentralized, PCA):
     n_components : int, float or "mle", optional
         By default min(n_samples, n_features), as in PCA. A number between 0 and 1 takes the fewest components
         that explain more than this share of the variance, "mle" the most likely number (Minka 2000). Both
-        need all variances, so that agents average their covariances; of at most 2000 features.
+        need all variances, so that agents average their covariances, of at most 2000 features, or find the
+        space of all rows, if these are few.
     n_agents : int, optional
         Number of agents one table is split over, by default 8; with fewer rows than agents the last agents
         hold none. For a list of tables, or a network given as an object, leave it out: a number that differs
@@ -81,7 +83,8 @@ class DecentralizedPCA(Decentralized, PCA):
         Differential privacy of single rows: rows are clipped, and every agent adds noise, once, to the sums
         over its rows. All attributes then come from sums with noise, the mean, the variances and the number
         of rows too: a ratio of variances may exceed 1, and ``n_samples_`` is an estimate. Every fit draws new
-        noise, and uses the budget again.
+        noise, and uses the budget again. The guarantee does not hold against an attacker who sees exact
+        floating-point numbers.
     verbose : bool
         Show a progress bar during the run: rounds, residuals and the time left.
     messages : destiny.Messages, optional
@@ -285,7 +288,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
 
     def _learn(self, session: FitSession) -> None:
         n = self.n_features_in_
-        self._require_settings(n)
+        self._require_settings()
         moments = self._add_rows(session) if session.partial else None
         rows = self._row_sums(session, moments)
         sums = session.average(rows.totals)
@@ -295,7 +298,9 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self._require_rows(m, weighted=bool(session.weights))
         p = self._count_components(n if session.private else min(row_count, n), "min(n_samples, n_features)")
         problem = rows.centre({i: rows.mean(s) for i, s in sums.by_agent.items()}, p)
-        notes = self._reason_not_to_iterate(session, problem)
+        if dimension.is_rule(self.n_components):
+            dimension.require_rows(self.n_components, m, n)
+        notes = self._reason_not_to_iterate(session, problem, row_count)
         solution = None if notes else self._subspace(session, problem, rows, row_count)
         width = n if solution is None else solution.common.shape[1]
         upper = np.triu_indices(width)
@@ -327,13 +332,13 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         self._set_fit_attributes(session, result, doubt)
         self.notes_ += notes
 
-    def _require_settings(self, n: int) -> None:
+    def _require_settings(self) -> None:
         """Raise SettingsError for a parameter of the wrong kind."""
         if not isinstance(self.whiten, bool | np.bool_):
             raise SettingsError(f"whiten must be True or False; found {self.whiten!r}")
         if self.missing not in ("error", "ignore"):
             raise SettingsError(f'missing must be "error" or "ignore"; found {self.missing!r}')
-        self._require_number_of_components(n)
+        self._require_number_of_components()
 
     def _require_rows(self, m: float, *, weighted: bool) -> None:
         """Raise ProblemError if the weight ``m`` of all rows is too small for a variance."""
@@ -345,7 +350,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
                 "at all agents together"
             )
 
-    def _require_number_of_components(self, n: int) -> None:
+    def _require_number_of_components(self) -> None:
         """Raise SettingsError unless n_components is a whole number, a share, "mle" or None."""
         p = self.n_components
         if p is None or is_whole(p):
@@ -357,19 +362,14 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
             )
         if self._accepts_gaps:
             raise SettingsError(f'missing="ignore" needs n_components as a whole number; found {p!r}')
-        if n > dimension.LARGEST:
-            raise SettingsError(
-                f"n_components = {p!r} needs all variances, for which agents average n x n covariances, of "
-                f"at most {dimension.LARGEST} features; found {n}: give a whole number"
-            )
 
     def _count_components(self, most: int, limit: str) -> int:
         return most if dimension.is_rule(self.n_components) else super()._count_components(most, limit)
 
-    def _reason_not_to_iterate(self, session: FitSession, problem: ProblemBase) -> list[str]:
+    def _reason_not_to_iterate(self, session: FitSession, problem: ProblemBase, m: int) -> list[str]:
         """Return a note if the agents average their covariances and need no run, otherwise nothing.
 
-        Raises an error if a method was given that does not fit.
+        ``m`` is the number of all rows. Raises an error if a method was given that does not fit.
         """
         n, p = problem.shape
         if self.method is not None:
@@ -380,6 +380,14 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
                     f"{session.messages} need a number of components below n_features, as all variances are "
                     f"found by averages in 64 bits; found n_components = {self.n_components!r}"
                 )
+            if dimension.is_rule(self.n_components) and n > dimension.LARGEST:
+                if session.partial or not has_few_rows(session, m, problem.shape):
+                    raise SettingsError(
+                        f"n_components = {self.n_components!r} needs all variances, for which agents average "
+                        f"covariances of at most {dimension.LARGEST} features, or in one call of fit few "
+                        f"rows of more features; found {n} features and {m} rows: give a whole number"
+                    )
+                return []
             return ["the agents averaged their covariances, as all variances were asked for"]
         if self.method is None:
             choice = choose(problem, session.network, messages=session.messages)
@@ -407,7 +415,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
             require_private_messages(self.privacy, session.messages.private)
             return PrivateSums(session, self.privacy, n, self._count_components(n, "n_features"))
         if self._accepts_gaps:
-            return GapSums(session)
+            return GapSums(session, partial(column_name, self))
         return ExactSums(
             session,
             moments or {i: RowSample(rows, session.weights.get(i)) for i, rows in session.rows.items()},
@@ -428,7 +436,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         need none either: there a space that contains them all is returned.
         """
         if (
-            self.method is None
+            (self.method is None or dimension.is_rule(self.n_components))
             and not session.messages.few_bits
             and isinstance(rows, ExactSums)
             and not session.partial

@@ -14,7 +14,13 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import column_sums, dense_blocks
 from destiny.estimators.fitting import Decentralized, weighted_table
-from destiny.estimators.inputs import accept_silos, as_problem_error, call_for_silo, labels_of_silos
+from destiny.estimators.inputs import (
+    accept_silos,
+    as_problem_error,
+    call_for_silo,
+    labels_of_silos,
+    weights_of_silos,
+)
 from destiny.estimators.rows import Table, is_silos
 from destiny.estimators.scatter import sum_of_matrices
 from destiny.estimators.session import FitSession, whole
@@ -37,8 +43,8 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
     ----------
     alpha : float
         Penalty alpha ||b||^2, at least 0: with 0 ordinary least squares, and if it has several solutions the
-        smallest in columns divided by their deviations. It depends on the units of the columns: scale them
-        first (`DecentralizedScaler`).
+        smallest, as in `sklearn.linear_model.LinearRegression`. It depends on the units of the columns: scale
+        them first (`DecentralizedScaler`).
     fit_intercept : bool
         Whether the line need not go through zero.
     n_agents, network, random_state, messages
@@ -62,6 +68,7 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
     """
 
     _joins_y = True
+    _y_has = "targets"
     _transforms = False
     _shape_of_targets: tuple[int, ...] | None = None
     _limits = ()  # there is no run
@@ -91,10 +98,10 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         """Return R^2 of `predict` over all rows of all silos."""
         if not is_silos(X):
             return float(r2_score(y, self.predict(X), sample_weight=sample_weight))
-        targets, predicted = labels_of_silos(y, len(X), "targets"), self.predict(X)
+        targets, predicted = labels_of_silos(y, X, self._y_has), self.predict(X)
         for agent, pair in enumerate(zip(targets, predicted, strict=True)):
             call_for_silo(agent, check_consistent_length, *pair)
-        weights = None if sample_weight is None else np.concatenate(sample_weight)
+        weights = None if sample_weight is None else np.concatenate(weights_of_silos(sample_weight, X))
         return float(r2_score(np.concatenate(targets), np.concatenate(predicted), sample_weight=weights))
 
     def __sklearn_tags__(self) -> Any:
@@ -124,7 +131,11 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         return self._joined(rows, targets, sample_weight, self._shape_of_targets is None)
 
     def _joined(self, rows: Any, targets: NDArray[Any], sample_weight: Any, first: bool) -> Table:
-        """Return a table with its targets in place of labels; the first one sets their number."""
+        """Return a table with its targets in place of labels; the first one sets their number.
+
+        One column of targets is the same as none, as in scikit-learn.
+        """
+        targets = targets[:, 0] if targets.shape[1:] == (1,) else targets
         if first:
             self._shape_of_targets = targets.shape[1:]
         if targets.shape[1:] != self._shape_of_targets:
@@ -182,9 +193,10 @@ def _scatter(rows: Any, targets: Array, mean: Array, weights: Array | None) -> A
 
 
 def _coefficients(C: Array, variances: Average, n: int, penalty: float) -> Array:
-    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, in units in which the diagonal is 1.
+    """Return (C_xx + penalty I)^-1 C_xy as ``(targets, n)``, computed in units in which the diagonal is 1.
 
-    Without the penalty in the units, its share of a column in small ones would hide all other columns.
+    Without the penalty in the units, its share of a column in small ones would hide all other columns. Of a
+    singular matrix the solution of least norm is returned.
     """
     diagonal = variances.common[:n] + penalty
     units = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -192,4 +204,6 @@ def _coefficients(C: Array, variances: Average, n: int, penalty: float) -> Array
     values, vectors = np.linalg.eigh(own)
     used = values > RANK * max(values[-1], 0.0)
     inverse = (vectors[:, used] / values[used]) @ vectors[:, used].T
-    return np.asarray((inverse @ (C[:n, n:] / units[:, None])).T / units)
+    coef = (inverse @ (C[:n, n:] / units[:, None])) / units[:, None]
+    free = np.linalg.qr(vectors[:, ~used] / units[:, None])[0]  # directions in which no row varies
+    return np.asarray((coef - free @ (free.T @ coef)).T)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -96,10 +96,11 @@ class GapSums:
 
     rough: ProblemBase | None = None
 
-    def __init__(self, session: FitSession) -> None:
+    def __init__(self, session: FitSession, name: Callable[[int], str] = str) -> None:
+        """``name`` names a column by its number, in messages."""
         if any(map(issparse, session.rows.values())):
             raise SettingsError('missing="ignore" needs dense rows; found sparse ones: give X.toarray()')
-        self.session = session
+        self.session, self.name = session, name
         self.rests: dict[int, Array] = {}
 
     def totals(self, agent: int) -> Array:
@@ -115,7 +116,7 @@ class GapSums:
         if not totals[-n:].all():
             raise ProblemError(
                 "every column must have an entry at some agent; found none in column "
-                f"{totals[-n:].argmin()}: leave it out"
+                f"{self.name(int(totals[-n:].argmin()))}: leave it out"
             )
         return max(int(m), round(float(totals[n + 1]) * self.session.agents))
 

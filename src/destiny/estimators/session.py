@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,9 @@ from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology, describe, is_topology
 from destiny.run.result import Result
 from destiny.run.solve import solve
+from destiny.validation import is_whole
 
+SEEDS = 2**31  # as scikit-learn draws them
 WHOLE = 1e-12  # relative rounding of a sum over all agents
 
 
@@ -88,9 +90,11 @@ class FitSession:
         return TableSource(self.rows[agent], ()) if agent in self.rows else remote_source
 
     def solve(
-        self, problem: ProblemBase, settings: Mapping[str, Any], start: Array | None = None
+        self, problem: ProblemBase, settings: Mapping[str, Any], start: Array | None = None, run: int = 0
     ) -> Solution:
         """Solve ``problem`` and return the point of the manifold nearest to the average of the agents' X.
+
+        Without a ``start``, every ``run`` begins at a random point of its own.
 
         For X^T M X = I it is the nearest in the norm of M. With a regulariser it is the proximal step from
         there, which has exact zeros.
@@ -105,7 +109,7 @@ class FitSession:
                 self.network,
                 method,
                 start=start,
-                seed=self.seed,
+                seed=(self.seed + run) % SEEDS,
                 engine=self.engine,
                 progress=bool(settings["verbose"]),
                 rounds=settings["max_rounds"],
@@ -163,6 +167,30 @@ class Solution:
     result: Result | None
     by_agent: dict[int, Array]
     common: Array
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A solution from one of several starts, with its objective and what else is averaged for it."""
+
+    solution: Solution
+    objective: float
+    moments: Array
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Smaller is better: converged runs come first."""
+        return not (self.solution.result is None or self.solution.result.converged), self.objective
+
+
+def best_attempt(attempt: Callable[[int], Attempt], n_init: int) -> Attempt:
+    """Return the best of ``n_init`` attempts, called by their number; raise SettingsError for other numbers.
+
+    Objectives are averages over all agents, so that all processes choose alike.
+    """
+    if not is_whole(n_init) or n_init < 1:
+        raise SettingsError(f"n_init must be a whole number of at least 1; found {n_init!r}")
+    return min(map(attempt, range(n_init)), key=lambda found: found.rank)
 
 
 def mass_of(problem: ProblemBase, agent: int, X: Array) -> Array:

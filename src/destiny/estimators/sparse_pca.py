@@ -12,7 +12,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.centred_rows import build_problem, centre, column_sums, gram, squared_norm
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
-from destiny.estimators.session import FitSession, whole
+from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
 from destiny.problems import L1, regularised
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.messages import Messages
@@ -40,9 +40,13 @@ class DecentralizedSparsePCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Tra
     alpha : float
         Weight of the l1 norm, at least 0: the larger, the more entries are zero. With 0 the components span
         the subspace of PCA.
+    n_init : int
+        Number of random starts. The agents keep the answer with the best ``objective_``, of a run that
+        converged if there is one. The objective has many stationary points, and one start may end in a poor
+        one; each takes a run of its own.
     n_agents, network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`; ``method`` is proximal DESTINY by default. The objective has many stationary
-        points; the starting point, and so ``random_state``, decides which one the agents reach.
+        As in `DecentralizedPCA`; ``method`` is proximal DESTINY by default. ``random_state`` is the seed of
+        the starts, too.
 
     Attributes
     ----------
@@ -51,6 +55,8 @@ class DecentralizedSparsePCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Tra
         positive. Without convergence they are orthonormal and have no exact zeros.
     sparsity_ : float
         Share of the entries of ``components_`` that are zero.
+    objective_ : float
+        What was minimised, at ``components_``, in the units of ``explained_variance_``.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
         Variance of the rows along each component, and its share of the total variance.
     mean_, n_components_, n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, \
@@ -74,6 +80,7 @@ converged_, network_
         n_components: int | None = None,
         *,
         alpha: float = 0.1,
+        n_init: int = 1,
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         method: Algorithm[Any] | str | None = None,
@@ -85,6 +92,7 @@ converged_, network_
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
+        self.n_init = n_init
         self.n_agents = n_agents
         self.network = network
         self.method = method
@@ -138,15 +146,19 @@ converged_, network_
         (square,) = session.average(
             lambda i: np.array([squared_norm(session.rows[i], mean[i], weights.get(i))])
         ).common
-        problem = build_problem(tables, session.agents, (n, p))
-        solution = session.solve(regularised(problem, L1(self.alpha * square / n)), self.get_params())
-
-        def variances(i: int) -> Array:
-            """Return an agent's part of the variances along the components."""
-            return np.diag(gram(tables[i], solution.by_agent[i]))
-
+        problem = regularised(build_problem(tables, session.agents, (n, p)), L1(self.alpha * square / n))
         factor = session.agents / (m - 1)
-        variance = session.average(variances).common * factor
+
+        def attempt(run: int) -> Attempt:
+            """Return the components of one start, with the variances along them."""
+            found = session.solve(problem, self.get_params(), run=run)
+            parts = session.average(lambda i: np.diag(gram(tables[i], found.by_agent[i])))
+            variance = parts.common * factor
+            penalty = self.alpha * square * factor / n * np.abs(found.common).sum()
+            return Attempt(found, float(penalty - variance.sum() / 2), variance)
+
+        best = best_attempt(attempt, self.n_init)
+        solution, variance, self.objective_ = best.solution, best.moments, best.objective
         order = np.argsort(-variance, kind="stable")
         components = svd_flip(None, solution.common.T[order], u_based_decision=False)[1]
         self.components_ = components.astype(session.dtype)

@@ -105,6 +105,7 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ProblemError(
                 f"y must have a number for each of the {tables[0].shape[0]} rows; found shape {targets.shape}"
             )
+        targets = targets[:, 0] if targets.shape[1:] == (1,) else targets  # as in scikit-learn
         messages = choose_messages(self.messages, type(self).__name__, averages_only=True)
         network, _ = self._start(len(tables))
         average = Averager(network, Local(), messages)

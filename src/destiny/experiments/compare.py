@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,6 +27,7 @@ from destiny.simulation.simulated_run import SimulatedResult
 from destiny.simulation.world import World
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
 Method: TypeAlias = Algorithm[Any] | AsyncAlgorithmBase
@@ -36,22 +37,24 @@ COSTS: dict[str, Column] = {
     "rounds": lambda r: r.rounds,
     "scalars": lambda r: r.scalars,
     "bytes": lambda r: r.bytes,
-    "gradi-\nents": lambda r: r.gradients,
-    "mini-\nbatches": lambda r: r.minibatches,
+    "gradients": lambda r: r.gradients,
+    "minibatches": lambda r: r.minibatches,
     "passes": lambda r: r.passes,
-    "mes-\nsages": lambda r: r.messages if isinstance(r, SimulatedResult) else 0,
-    "sec-\nonds": lambda r: r.seconds,
+    "messages": lambda r: r.messages if isinstance(r, SimulatedResult) else 0,
+    "seconds": lambda r: r.seconds,
 }
-SENT = ("rounds", "scalars", "bytes", "mes-\nsages")
+SENT = ("rounds", "scalars", "bytes", "messages")
 MEASURES: dict[str, Column] = {
-    "station-\narity": lambda r: r.measures.stationarity,
-    "con-\nsensus": lambda r: r.measures.consensus,
-    "feasi-\nbility": lambda r: r.measures.feasibility,
+    "stationarity": lambda r: r.measures.stationarity,
+    "consensus": lambda r: r.measures.consensus,
+    "feasibility": lambda r: r.measures.feasibility,
 }
+RESIDUAL: dict[str, Column] = {"residual": lambda r: r.measures.worst}  # where there is no room for all three
 COUNT = "{:.0f}"
-SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "bytes": "{:.1e}", "sec-\nonds": "{:.2f}"}
-SHOWN |= {"gradi-\nents": COUNT, "mini-\nbatches": COUNT, "passes": "{:.1f}", "mes-\nsages": COUNT}
-SHORT = 13  # letters of a label that fit on one line of 80 columns beside all numbers
+SHOWN = {"rounds": COUNT, "steps": COUNT, "scalars": "{:.1e}", "bytes": "{:.1e}", "seconds": "{:.2f}"}
+SHOWN |= {"gradients": COUNT, "minibatches": COUNT, "passes": "{:.1f}", "messages": COUNT}
+SHORT = 24  # letters of a label that fit on one line of 80 columns beside all numbers
+WIDE = 1000  # columns, more than any table takes
 NOISE = 1e-14  # measures below are rounding errors: none of them is better than another
 
 
@@ -105,7 +108,7 @@ class Comparison:
                 cells.append(notebook.Strong(text) if label in marks.get(name, ()) else text)
             rows.append([*cells, r.reason.split(":")[0]])
         rows += [[label, *["-"] * len(columns), "skipped"] for label in self.skipped]
-        header = ["", *(name.replace("-\n", "") for name in columns), "stopped"]
+        header = ["", *columns, "stopped"]
         lines = [(line,) for line in reasons(self.results, self.skipped)]
         return notebook.page(
             notebook.table(rows, header, numbers=True), notebook.table(lines) if lines else ""
@@ -184,9 +187,9 @@ def costs(results: Mapping[str, Result]) -> dict[str, Column]:
     """What a run costs: rounds, what was sent, gradients, time; steps instead where nobody sends anything."""
     alone = not any(r.rounds for r in results.values())
     shown = {
-        "mini-\nbatches": any(r.minibatches for r in results.values()),
+        "minibatches": any(r.minibatches for r in results.values()),
         "passes": any(r.minibatches for r in results.values()),
-        "mes-\nsages": any(isinstance(r, SimulatedResult) for r in results.values()),
+        "messages": any(isinstance(r, SimulatedResult) for r in results.values()),
     }
     left_out = {*(SENT if alone else ()), *(name for name, needed in shown.items() if not needed)}
     first: dict[str, Column] = {"steps": lambda r: r.steps} if alone else {}
@@ -200,7 +203,7 @@ def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
     """
     converged = {label: r for label, r in results.items() if r.converged}
     marks: dict[str, set[str]] = {}
-    for columns, among in ((costs(results), converged), (MEASURES, converged or results)):
+    for columns, among in ((costs(results), converged), (MEASURES | RESIDUAL, converged or results)):
         for name, value in columns.items():
             values = {label: max(v, NOISE) for label, r in among.items() if (v := value(r)) == v}
             least = {label for label, v in values.items() if v == min(values.values())}
@@ -208,30 +211,46 @@ def best(results: Mapping[str, Result]) -> dict[str, set[str]]:
     return marks
 
 
-def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> Table:
-    """One row per method, for people; with several methods the best of each column has a star."""
-    from rich.markup import escape
-    from rich.table import Table
+class FittingTable:
+    """One row per method, with the three measures or, on a narrow terminal, with the largest of them."""
 
-    shown = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    short = max(map(len, [*results, *(skipped or {})]), default=0) <= SHORT
-    shown.add_column("", overflow="fold", no_wrap=short, vertical="bottom")
-    columns = costs(results) | MEASURES
-    columns.pop("scalars", None)  # no room in 80 columns beside the bytes
-    for name in columns:
-        shown.add_column(name, justify="right", no_wrap=True, vertical="bottom")
-    shown.add_column("stopped", vertical="bottom")  # "out of rounds" may take two lines
-    marks = best(results) if len(results) > 1 else {}
-    for label, r in results.items():
-        cells = []
-        for name, value in columns.items():
-            text = SHOWN.get(name, "{:.1e}").format(value(r))
-            marked = label in marks.get(name, ())
-            cells.append(f"[bold green]{text}*[/]" if marked else f"{text} ")
-        shown.add_row(escape(label), *cells, escape(r.reason.split(":")[0]))
-    for label in skipped or {}:
-        shown.add_row(escape(label), *["- "] * len(columns), "skipped")
-    return shown
+    def __init__(self, results: Mapping[str, Result], skipped: Mapping[str, str]) -> None:
+        self.results, self.skipped = results, skipped
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        full = self.with_measures(MEASURES)
+        room = console.measure(full, options=options.update(max_width=WIDE)).maximum
+        yield full if room <= options.max_width else self.with_measures(RESIDUAL)
+
+    def with_measures(self, measures: Mapping[str, Column]) -> Table:
+        """Return the table with these measures; with several methods the best of each column has a star."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        shown = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
+        short = max(map(len, [*self.results, *self.skipped]), default=0) <= SHORT
+        shown.add_column("", overflow="fold", no_wrap=short)
+        columns = costs(self.results) | dict(measures)
+        columns.pop("scalars", None)  # no room in 80 columns beside the bytes
+        for name in columns:
+            shown.add_column(name, justify="right", no_wrap=True)
+        shown.add_column("stopped")  # "out of rounds" may take two lines
+        marks = best(self.results) if len(self.results) > 1 else {}
+        for label, r in self.results.items():
+            cells = []
+            for name, value in columns.items():
+                text = SHOWN.get(name, "{:.1e}").format(value(r))
+                marked = label in marks.get(name, ())
+                cells.append(f"[bold green]{text}*[/]" if marked else f"{text} ")
+            shown.add_row(escape(label), *cells, escape(r.reason.split(":")[0]))
+        for label in self.skipped:
+            shown.add_row(escape(label), *["- "] * len(columns), "skipped")
+        return shown
+
+
+def table(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> FittingTable:
+    """Return the table that ``rich`` prints for people."""
+    return FittingTable(results, skipped or {})
 
 
 def reasons(results: Mapping[str, Result], skipped: Mapping[str, str] | None = None) -> list[str]:

@@ -46,10 +46,13 @@ PROBLEM = {
     "sep": str,
     "decimal": Literal[".", ","],
     "encoding": str,
+    "thousands": str,
+    "na-values": list[str],
+    "skiprows": int,
     "columns": list[str],
-    "index": str | int,
+    "index": str | int | list[str | int],
     "target-columns": list[str],
-    "target-index": str | int,
+    "target-index": str | int | list[str | int],
 }
 DEFAULTS: dict[str, Any] = {
     "sizes": None,
@@ -64,12 +67,8 @@ DEFAULTS: dict[str, Any] = {
     "batch": None,
 }
 """What it means to leave a key of [problem] out; `complete_problem` writes it out."""
-LAYOUT = (
-    "header",
-    "sep",
-    "decimal",
-    "encoding",
-)  # of all .csv files; columns and index are of data or of targets alone
+LAYOUT = ("header", "sep", "decimal", "encoding", "thousands", "na-values", "skiprows")
+"""Of all .csv files; columns and index are of data or of targets alone."""
 CSV_KEYS = (*LAYOUT, "columns", "index", "target-columns", "target-index")
 Reader = Callable[[dict[str, Any], str, Path], list[Any]]
 
@@ -261,7 +260,7 @@ def check_files(table: dict[str, Any]) -> None:
         if key in table and not any(is_csv(table[name]) for name in whose if name in table):
             raise SettingsError(
                 f"[problem] {key} belongs to {' or '.join(whose)} in .csv files: leave it out, or give "
-                "the file a name that ends in .csv"
+                "the file a name that ends in .csv, .tsv or .txt"
             )
 
 
@@ -278,7 +277,7 @@ def one_each(files: str | list[str]) -> bool:
 def file_options(table: dict[str, Any], key: str) -> dict[str, Any]:
     """How to read the files of ``key``, as `data.File` and `data.silos` take it."""
     prefix = "target-" if key == "targets" else ""
-    layout = {k: table[k] for k in LAYOUT if k in table and is_csv(table[key])}
+    layout = {k.replace("-", "_"): table[k] for k in LAYOUT if k in table and is_csv(table[key])}
     layout |= {k: table[prefix + k] for k in ("columns", "index") if prefix + k in table}
     try:
         return {"samples": table.get("samples"), "csv": data.Csv(**layout, prefix=prefix)}
@@ -297,4 +296,5 @@ def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
         return list(data.silos(Path(home) / files, table["agents"], **options))
     whole = data.File(str(folder / files), **options)
     names = whole.feature_names()
-    return list(split_columns(whole(), table.get("sizes", table["agents"]), what=files, names=names))
+    sizes = table.get("sizes", table["agents"])
+    return list(split_columns(whole(), sizes, what=files, names=names, ids=whole.row_ids()))

@@ -58,6 +58,7 @@ class Answers:
     agents: int = 4
     network: str = "ring"
     center: bool = True
+    header: bool | None = None
 
 
 def make_tables(answers: Answers, folder: Path) -> dict[str, Any]:
@@ -65,10 +66,18 @@ def make_tables(answers: Answers, folder: Path) -> dict[str, Any]:
     a = answers
     problem: dict[str, Any] = {"kind": a.kind}
     if a.data:
-        problem |= {"data": _names(a.data, folder)} | guess(a.data[0])
+        found = guess("--data", a.data[0], a.header)
+        targets = guess("--targets", a.targets[0], a.header) if a.targets else {}
+        if not (a.targets and "index" in found and "index" in targets) and "columns" in found:
+            found.pop("index", None)  # there is nothing to compare row labels with
+        problem |= {"data": _names(a.data, folder)} | found
     else:
         problem["synthetic"] = SIZES[a.kind]
-    problem |= {"targets": _names(a.targets, folder)} if a.targets else {"p": a.p}
+    if a.targets:
+        problem["targets"] = _names(a.targets, folder)
+        problem |= {f"target-{key}": targets[key] for key in ("columns", "index") if key in targets}
+    else:
+        problem["p"] = a.p
     problem["agents"] = a.agents
     if a.kind != "sdl" and a.data:
         problem["center"] = a.center
@@ -90,13 +99,19 @@ def to_text(tables: dict[str, Any]) -> str:
     return HEAD.format(schema=SCHEMA, file=FILE) + to_toml(tables, lambda name: MEANINGS[name], hints)
 
 
-def guess(name: str) -> dict[str, Any]:
+def guess(option: str, name: str, header: bool | None) -> dict[str, Any]:
     """How files are probably written, from the first of them."""
     path = Path(name.replace("{agent}", "0"))
     if not path.is_file():
-        raise SettingsError(f"--data {name}: there is no file {path}")
+        raise SettingsError(f"{option} {name}: there is no file {path}")
     if files.is_csv(path):
-        return guess_keys(path)
+        keys = guess_keys(path, header)
+        if header is None and not keys.keys() & {"columns", "index"}:
+            raise SettingsError(
+                f"{option} {name}: the first line of {path} has numbers; say --header if they are names of "
+                "columns, --no-header if they are data"
+            )
+        return keys
     if path.suffix == ".npy":
         shape = files.load(path).shape
         return {"samples": "rows"} if shape[0] > shape[1] else {}

@@ -81,6 +81,12 @@ class MassMatrix:
         """L^T X, on stacks."""
         return transpose(self.L) @ X
 
+    def unwhiten(self, Z: Array) -> Array:
+        """L^-T Z ``(n, p)``, the X with Z = L^T X."""
+        from scipy.linalg import solve_triangular
+
+        return np.asarray(solve_triangular(self.L, Z, lower=True, trans="T"))
+
     def gradient(self, G: Array) -> Array:
         """The gradient with respect to Z = L^T X, L^-1 G, of a G ``(n, p)`` with respect to X."""
         from scipy.linalg import solve_triangular
@@ -89,10 +95,7 @@ class MassMatrix:
 
     def polar(self, X: Array) -> Array:
         """X (X^T M X)^{-1/2} ``(n, p)``: the point of the manifold nearest to X in the norm of M."""
-        from scipy.linalg import solve_triangular
-
-        Z = polar(self.whiten(X))
-        return np.asarray(solve_triangular(self.L, Z, lower=True, trans="T"))
+        return self.unwhiten(polar(self.whiten(X)))
 
     @property
     def note(self) -> str | None:

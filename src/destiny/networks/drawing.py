@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from destiny.errors import MissingExtraError, NetworkError
+from destiny.errors import INSTALL, MissingExtraError, NetworkError
 from destiny.networks.links import Links
 from destiny.protocols import Array
 
@@ -83,7 +83,7 @@ def _matplotlib() -> tuple[Any, Any]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError(
-            'drawing a network needs matplotlib, which is not installed: pip install "destiny-stiefel[plot]"'
+            f"drawing a network needs matplotlib, which is not installed: {INSTALL.format(extra='plot')}"
         ) from error
     return Figure, LineCollection
 

@@ -15,6 +15,7 @@ from destiny.errors import ProblemError
 from destiny.problems.checks import check_ids, check_p, check_scale
 from destiny.problems.data.centred_rows import CentredRows
 from destiny.problems.data.partition import Columns, Matrices, Partition, Shift, Source, split_columns
+from destiny.problems.data.table_checks import require_same_rows
 from destiny.problems.data.tables import Silos
 from destiny.problems.quadratic import Pair, Quadratic
 from destiny.problems.sample_gradients import QuadraticSamples, SampleGradient
@@ -145,7 +146,17 @@ class OLSR(Summable):
         for agent in ids:
             data, targets = self._silos.load(agent), self._targets.load(agent)
             _check_samples(agent, data.shape[1], targets.shape[1])
+            self._check_row_ids(agent)
             yield data, targets.T if isinstance(data, CentredRows) else targets
+
+    def _check_row_ids(self, agent: int) -> None:
+        """Raise `ProblemError` if data and targets of an agent have row labels that differ."""
+        data, targets = self._silos.row_ids(agent), self._targets.row_ids(agent)
+        if data is not None and targets is not None:
+            try:
+                require_same_rows(targets, data, self._silos.name_of(agent))
+            except ProblemError as error:
+                raise ProblemError(f"{self._targets.name_of(agent)}: {error}") from error
 
 
 def _take(data: NDArray[Any] | CentredRows, few: slice) -> NDArray[Any]:

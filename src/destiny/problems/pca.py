@@ -259,7 +259,8 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
 
     Everything that agents send, all answers, objectives and eigenvalues then come from matrices that are
     private already: any method, any number of rounds and of runs on the returned problem may follow. Another
-    call draws other noise, and costs the budget again.
+    call draws other noise, and costs the budget again. The guarantee does not hold against an attacker who
+    sees exact floating-point numbers (`Privacy`).
 
     Parameters
     ----------

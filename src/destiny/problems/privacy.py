@@ -36,7 +36,9 @@ class Privacy:
 
     Whoever sees everything an agent sends, in all rounds of all runs on one problem, learns almost the same
     whether or not any one row is among its data: every event is at most exp(epsilon) times as likely with the
-    row as without it, and the other way round, up to delta. See docs/differential-privacy.md.
+    row as without it, and the other way round, up to delta. This does not hold against an attacker who sees
+    exact floating-point numbers, because the noise is not drawn from a discrete distribution: their last bits
+    reveal whether a row is among the data. See docs/differential-privacy.md.
 
     Parameters
     ----------

@@ -125,6 +125,8 @@ class About:
     """Whether it converges to a stationary point; otherwise it stalls at a bias, or needs vanishing steps."""
     needs: str = "doubly stochastic W"
     """Requirements on the network."""
+    fixed: bool = False
+    """Whether W must be symmetric and the same in every round."""
     problem: str | None = None
     """The only kind of problem it solves; None means any f."""
     semidefinite: bool = False

@@ -159,6 +159,11 @@ class ProblemBase(ABC):
         """The problem in one sentence; empty by default."""
         return ""
 
+    def __repr__(self) -> str:
+        n, p = self.shape
+        sentence = self.describe().removesuffix(".") or f"X is {n} x {p}, agents = {self.agents}"
+        return f"<{type(self).__name__}: {sentence}>"
+
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:  # noqa: ARG002
         """What a report shows of the data and of the answers ``(n, p)``, by label: a table for JSON."""
         return {"kind": self.kind}

@@ -25,7 +25,7 @@ from destiny.report.charts.series import mark_positions
 from destiny.report.html import wording
 from destiny.report.sources.folder import attempt
 from destiny.report.sources.results import FigureResults, PanelResults
-from destiny.run.plots import SIMULATED, pyplot
+from destiny.run.plots import SIMULATED, markers, pyplot, show_start
 
 FORMATS = ("png", "pdf", "svg")
 """Suffixes of the pictures a report can be drawn as."""
@@ -95,6 +95,7 @@ def draw_convergence(lines: list[Curve], unit: str, simulated: bool) -> Any:
                 color=colour,
                 label=curve.label,
                 linewidth=1.3,
+                **markers(curve.middle[measure]),
             )
             if curve.seeds > 1:
                 axis.fill_between(
@@ -104,6 +105,7 @@ def draw_convergence(lines: list[Curve], unit: str, simulated: bool) -> Any:
         axis.set_title(name, fontsize=9)
         axis.set_xlabel(title if simulated or unit == "rounds" else unit)
         tidy(axis)
+    show_start(axes)
     handles, labels = axes[0].get_legend_handles_labels()
     sheet.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     return sheet

@@ -12,9 +12,7 @@ from destiny.errors import MismatchError, NetworkError
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import Messages
-from destiny.run.stopping import Stop
-
-CONVERGED = "converged: "  # how reasons begin that claim more than clipped messages can keep
+from destiny.run.stopping import CONVERGED, Stop
 
 
 def require_clip(messages: Messages, algorithm: AlgorithmBase, problem: ProblemBase) -> None:

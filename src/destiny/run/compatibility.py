@@ -6,7 +6,16 @@ from destiny.algorithms import METHODS, About
 from destiny.algorithms.blocks.step_sizes import STEADY
 from destiny.errors import MismatchError
 from destiny.problems.private_part import private_part
-from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase, ProblemBase, Regulariser
+from destiny.protocols import (
+    AlgorithmBase,
+    AsyncAlgorithmBase,
+    ProblemBase,
+    Regulariser,
+    TopologyBase,
+)
+from destiny.run.own_network import CheckedTopology
+
+SYMMETRIC = 1e-10  # largest difference of two weights that must be equal: rounding
 
 
 def require_fit(algorithm: AlgorithmBase | AsyncAlgorithmBase, problem: ProblemBase) -> None:
@@ -17,6 +26,26 @@ def require_fit(algorithm: AlgorithmBase | AsyncAlgorithmBase, problem: ProblemB
         _constraint(algorithm.about, problem)
         _definite(algorithm.about, problem)
         _batches(algorithm.about, algorithm.step_rule, problem)
+
+
+def require_network(algorithm: AlgorithmBase, network: TopologyBase) -> None:
+    """Refuse a network whose W changes or is not symmetric where a method needs one that is and stays."""
+    about = algorithm.about
+    if about is None or not about.fixed:
+        return
+    own = isinstance(network, CheckedTopology)  # those of the package are symmetric
+    if network.changes:
+        found = "this one changes from round to round" + (
+            ", unless its class says changes = False" if own else ""
+        )
+    elif own and abs((W := network.at(0)) - W.T).max() > SYMMETRIC:
+        found = "this one is not symmetric"
+    else:
+        return
+    raise MismatchError(
+        f"{about.title} needs a symmetric W that stays the same in all rounds; {found}: choose a method that "
+        "tracks the mean gradient, such as destiny"
+    )
 
 
 def require_kind(about: About, kind: str, agents: int) -> None:

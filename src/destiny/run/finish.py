@@ -14,6 +14,7 @@ from destiny.run.metrics import Composite
 from destiny.run.moment import Moment
 from destiny.run.observation import GlobalMeasures
 from destiny.run.principal_axes import rayleigh_ritz
+from destiny.run.resolution import contradicted, resolve
 from destiny.run.result import Result
 from destiny.run.settings import settings_of
 from destiny.run.stopping import Stop
@@ -54,13 +55,27 @@ def make_result(
     assert observed.measures is not None
     team, X, finite = moment.team, answer(moment, problem.regulariser), moment.spread.finite
     axes, sentences = None, list(remarks)
+    if decentralised:
+        stop = contradicted(stop, observed.measures, tolerance)
+    if finite and stop.converged:
+        seen = max(tolerance, observed.measures.worst)  # a rule of the user's own may ask for less
+        found = resolve(
+            team.gradient,
+            X,
+            quadratic=problem.quadratic,
+            regulariser=problem.regulariser,
+            mass=moment.mass,
+        )
+        if found is not None:
+            stop = found.judge(stop, seen)
+            sentences += found.remarks(seen)
     if finite and (problem.principal_axes or problem.regulariser is not None):
         gradient = team.gradient(X)
         solved = problem if moment.centring is None else moment.centring.problem
         sentences += privacy.remarks(solved, X, gradient)
     if finite and problem.principal_axes:
-        found = rayleigh_ritz(X, gradient)
-        axes, stop = found.vectors, found.judge(stop, tolerance)
+        principal = rayleigh_ritz(X, gradient)
+        axes, stop = principal.vectors, principal.judge(stop)
         if moment.centring is None:
             sentences += _some(uncentred(mean_share(team, X, gradient)))
     report = None if moment.centring is None else moment.centring.report(team)

@@ -22,7 +22,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import constraint
-from destiny.run.compatibility import require_fit
+from destiny.run.compatibility import require_fit, require_network
 from destiny.run.messages import Messages, checked_messages
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology
@@ -76,5 +76,6 @@ def prepared_algorithm(
     """The algorithm, once it fits problem and network."""
     given = as_algorithm(algorithm)
     require_fit(given, problem)
+    require_network(given, network)
     # What the network knows of itself, and all agents must be told alike.
     return given.on(network)

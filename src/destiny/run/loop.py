@@ -57,9 +57,11 @@ def iterate(
     problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
     network : Network or a changing network with as many agents
     algorithm : Algorithm or its kind, optional
-        By default `DestinyNewton` where it applies and is predicted to be fastest, otherwise
-        `DestinyMomentum`; `DestinyProx` for a problem with a regulariser, `CDADT` for one with the constraint
-        X^T M X = I. `Result.choice` says which and why. `Destiny()`, or "destiny", is the paper's method.
+        The method. By default, for a smooth objective, the one of `DestinyNewton`, `DestinyKrylov`,
+        `DestinyLBFGS` and `DestinyMomentum` that applies and is predicted to be fastest; with private
+        messages on a network that stays, one of the first three. `DestinyProx` for a problem with a
+        regulariser, `CDADT` for one with the constraint X^T M X = I. `Result.choice` of `solve` says which
+        and why. `Destiny()`, or "destiny", is the paper's method.
     start : ndarray (n, p) or (d, n, p), optional
         Starting point; by default a random point of the manifold from ``seed``, the same at all agents. For
         X^T M X = I any with independent columns: the agents make it feasible.

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from destiny.errors import MissingExtraError, SettingsError
+import numpy as np
+
+from destiny.errors import INSTALL, MissingExtraError, SettingsError
+from destiny.protocols import Array
 from destiny.run.history import History
 
 PANELS = {
@@ -17,7 +20,10 @@ PANELS = {
 # Okabe and Ito's colours, told apart by colour-blind readers too; line styles help in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
+MARGIN = 0.04  # of the horizontal axis, on both sides
 DECADES = 1e3  # beyond, ticks between powers of ten tell nothing, and drawing them takes half of the time
+FEW = 12  # measurements of a curve up to which each has a marker: a line of one point cannot be seen
+ZERO = 1e-17  # where a log scale shows an exact zero, below the rounding of every measure
 NAMES = {
     "round": "rounds of communication",
     "scalars": "numbers sent",
@@ -33,7 +39,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.figure
     except ImportError as error:
-        raise MissingExtraError('pictures need matplotlib: pip install "destiny-stiefel[plot]"') from error
+        raise MissingExtraError(f"pictures need matplotlib: {INSTALL.format(extra='plot')}") from error
     return matplotlib.figure
 
 
@@ -78,12 +84,11 @@ def convergence(
         raise SettingsError(f"axes must be three, for {', '.join(PANELS)}; found {len(axes)}")
     for axis, (column, name) in zip(axes, PANELS.items(), strict=True):
         for k, (label, history) in enumerate(histories.items()):
-            y = history[column]
-            # A log scale has no zero, and the common start would be a needle at rounding errors.
-            shown = (y > 0) & ((history["step"] > 0) | (column == "stationarity"))
+            # The common start would be a needle at rounding errors.
+            y = on_log_scale(history[column], (history["step"] > 0) | (column == "stationarity"))
             colour, style = COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]
             axis.plot(
-                history[abscissa][shown], y[shown], label=label, color=colour, linestyle=style, linewidth=1.6
+                history[abscissa], y, label=label, color=colour, linestyle=style, linewidth=1.6, **markers(y)
             )
         axis.set_yscale("log")
         low, high = axis.get_ylim()
@@ -93,6 +98,7 @@ def convergence(
         axis.set_title(name, fontsize=11)
         axis.grid(True, which="major", alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
+    show_start(axes)
     handles, labels = axes[0].get_legend_handles_labels()
     if own:  # below the panels: within one of them it would cover curves
         figure = axes[0].figure
@@ -103,6 +109,23 @@ def convergence(
         axes[0].legend(frameon=False, fontsize=9)
     save(axes[0], path)
     return axes
+
+
+def show_start(axes: Sequence[Any]) -> None:
+    """Let all panels show the same range, from zero, also those whose curves leave the start out."""
+    last = max((end for axis in axes if np.isfinite(end := axis.dataLim.x1)), default=0.0)
+    for axis in axes if last > 0 else ():
+        axis.set_xlim(-MARGIN * last, (1 + MARGIN) * last)
+
+
+def on_log_scale(values: Array, shown: Any = True) -> Array:
+    """Return the values as a log scale can show them: exact zeros at `ZERO`, NaN for what is not shown."""
+    return np.where(shown & np.isfinite(values) & (values >= 0), np.maximum(values, ZERO), np.nan)
+
+
+def markers(values: Array) -> dict[str, Any]:
+    """Return matplotlib's settings for the markers of a curve, which has them if it has few points."""
+    return {"marker": "o", "markersize": 4} if np.isfinite(values).sum() <= FEW else {}
 
 
 def save(axes: Any, path: str | PathLike[str] | None) -> None:

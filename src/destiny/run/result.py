@@ -59,7 +59,7 @@ class RunOutcome:
 
     def costs(self) -> list[str]:
         """What the run cost, for people."""
-        return [f"{self.steps} steps", f"{self.rounds} rounds"]
+        return [counted(self.steps, "step"), counted(self.rounds, "round")]
 
     def __str__(self) -> str:
         m = self.final_measures()
@@ -185,7 +185,8 @@ class Result(RunOutcome):
         n, p = self.X.shape
         sent = Messages(self.private, self.bits, self.clip)
         how = "" if sent == PLAIN else f", {sent}"
-        return [f"  {self.settings['kind']} on {len(self.agents)} agents, X is {n} x {p}{how}"]
+        agents = counted(len(self.agents), "agent")
+        return [f"  {self.settings['kind']} on {agents}, X is {n} x {p}{how}"]
 
     @property
     def sent(self) -> str:
@@ -195,7 +196,7 @@ class Result(RunOutcome):
     @property
     def computed(self) -> str:
         """What each agent evaluated, for people."""
-        text = f"{self.gradients} gradients"
+        text = counted(self.gradients, "gradient")
         if not self.minibatches:
             return text
         return f"{text}, {self.minibatches} of mini-batches, {self.passes:.1f} passes over the data"
@@ -245,9 +246,9 @@ class Result(RunOutcome):
     def _repr_html_(self) -> str:
         m, (n, p) = self.measures, self.X.shape
         rows = [
-            ("method", f"{self.settings['kind']}, {len(self.agents)} agents"),
+            ("method", f"{self.settings['kind']}, {counted(len(self.agents), 'agent')}"),
             ("X", f"{n} x {p}"),
-            ("cost", f"{self.steps} steps, {self.rounds} rounds, {self.sent} sent, {self.computed}"),
+            ("cost", ", ".join(self.costs())),
             ("time", f"{self.seconds:.2f} s"),
             ("stationarity", f"{m.stationarity:.1e}"),
             ("consensus", f"{m.consensus:.1e}"),
@@ -257,6 +258,11 @@ class Result(RunOutcome):
             *(("note", note) for note in self.notes),
         ]
         return notebook.page(notebook.heading(self.reason), notebook.table(rows))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: 1 step, 2 steps."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def format_bytes(count: float) -> str:

@@ -49,11 +49,23 @@ def solve(
 
     Parameters
     ----------
-    problem, network, algorithm, start, seed, engine, messages
-        As in `iterate`. Without a start, a square X (n = p) is tried with both signs of det X, one after the
-        other, unless f is the same for both; the answer is the one with the smaller objective.
-    rounds, seconds : int, float
-        Limits on rounds of communication and on time; both signs of det X share them.
+    problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
+        What to minimise, with the data of each agent.
+    network : Network or a changing network with as many agents
+        Which agents are neighbours, and the weights of their averages.
+    algorithm : Algorithm or its kind, optional
+        The method; by default the one that is predicted to be fastest, as in `iterate`. `Result.choice` says
+        which was chosen and why. `Destiny()`, or "destiny", is the paper's method.
+    start : ndarray (n, p) or (d, n, p), optional
+        Starting point, as in `iterate`; by default a random one. Without a start, a square X (n = p) is tried
+        with both signs of det X, one after the other, unless f is the same for both; the answer is the one
+        with the smaller objective.
+    seed : int
+        Seed of the random start.
+    rounds : int
+        Largest number of rounds of communication; both signs of det X share it.
+    seconds : float, optional
+        Longest time of the run; both signs of det X share it.
     tolerance : float
         Converged when stationarity, consensus and feasibility are all below it; 0 means never.
     decentralised : bool
@@ -65,13 +77,21 @@ def solve(
     rules : sequence of Rule
         Further reasons to stop.
     checkpoint : path, optional
-        Folder for checkpoints, written every ``checkpoint_every`` steps (0: only when interrupted), on
-        Ctrl-C and on SIGTERM, which then reach the caller as usual. With ``resume`` the run continues from
-        the newest, to the same bits as without an interruption.
+        Folder for checkpoints. They are also written on Ctrl-C and on SIGTERM, which then reach the caller as
+        usual.
+    checkpoint_every : int
+        Number of steps between two checkpoints; 0 means only when interrupted.
+    resume : bool
+        Continue from the newest checkpoint, to the same bits as without an interruption.
+    engine : Engine, optional
+        Where the agents live: `destiny.engines.local` (this process, the default) or `destiny.engines.mpi`.
     progress : bool, optional
         Show a progress bar; by default on a terminal only.
     label : str, optional
         Name of the run in the log and the progress bar; by default the algorithm's kind.
+    messages : Messages
+        How messages travel: `Messages(private=True)` lets neighbours learn sums only, `Messages(bits=8)`
+        makes messages small, `Messages(clip=1)` protects from a neighbour that lies.
 
     Returns
     -------

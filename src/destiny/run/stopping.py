@@ -16,6 +16,7 @@ from destiny.validation import is_number, is_whole
 
 # Rounds to wait for news of all agents: far more than lossy paths need, and seconds to look through.
 FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
+CONVERGED = "converged: "  # how reasons begin that claim convergence
 DIVERGED = 1e8  # of a measure: no method comes back from there, as H grows like the fifth power of X
 
 

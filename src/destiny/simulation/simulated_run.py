@@ -38,6 +38,7 @@ from destiny.run.prepare import prepare
 from destiny.run.prepared_run import Run
 from destiny.run.principal_axes import rayleigh_ritz
 from destiny.run.quiescence import UntilQuiet
+from destiny.run.resolution import contradicted, resolve
 from destiny.run.result import Result
 from destiny.run.settings import settings_of
 from destiny.run.stopping import Diverged, Rule, RunStatus, Seconds, Stop, Tolerance
@@ -285,10 +286,17 @@ class AsyncRun:
         X = agents.X
         finite = bool(np.isfinite(X).all())
         answer = polar(X.mean(axis=0)) if finite else np.full(X.shape[1:], np.nan)
-        axes = None
+        axes, remarks = None, []
+        if self.options.decentralised:
+            stop = contradicted(stop, measures, self.options.tolerance)
+        if finite and stop.converged:
+            seen = max(self.options.tolerance, measures.worst)
+            found = resolve(log.observer.gradient, answer, quadratic=self.problem.quadratic)
+            if found is not None:
+                stop, remarks = found.judge(stop, seen), found.remarks(seen)
         if finite and self.problem.principal_axes:
-            found = rayleigh_ritz(answer, log.observer.gradient(answer))
-            axes, stop = found.vectors, found.judge(stop, self.options.tolerance)
+            principal = rayleigh_ritz(answer, log.observer.gradient(answer))
+            axes, stop = principal.vectors, principal.judge(stop)
         inner = self.algorithm.inner if isinstance(self.algorithm, UntilQuiet) else self.algorithm
         return SimulatedResult(
             reason=stop.reason,
@@ -307,7 +315,7 @@ class AsyncRun:
             settings=settings_of(inner),
             axes=axes,
             state=agents.states,
-            notes=self._notes(agents),
+            notes=[*remarks, *self._notes(agents)],
             messages=counts.messages,
             lost=counts.lost,
             crashes=counts.crashes,

@@ -18,7 +18,7 @@ from destiny.agents.engine import OneAgent
 from destiny.agents.observation import COLUMNS
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
-from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.settings import CHECKPOINTS, MAJORITY, Settings
 from destiny.agents.transport.event_loop import MAX_TICK, Absent, RunEnded, StoppedBySignal
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.engines.local_agent import HostedAgent
@@ -35,7 +35,7 @@ from destiny.storage.checkpoint import Saved, flatten, unflatten
 IDLE = 0.2  # seconds without news after which an agent computes all the same
 CATCH_UP = 6.0  # seconds to wait for news of all neighbours after a restart: they dial every 5 s at least
 CALM = 0.01  # seconds between two wakes of an agent whose residual is below the tolerance
-AVERAGED = 3  # numbers in a message at the end besides a gradient: objective, variance and the flooded change
+AVERAGED = 3  # numbers at the end besides a gradient and n curvatures: objective, variance, flooded change
 AGREED = "converged: all agents agreed that their residuals are below the tolerance"
 
 
@@ -163,7 +163,7 @@ class AsyncAgent(AgentProcess):
             for letter in self.exchange.take():
                 if are_members(letter.standing)[index]:
                     if self.log is not None:
-                        self.log.event("join", 0, [letter])
+                        self.log.event("join", 0, [letter], self.exchange.trim_of)
                     self.members.keep(letter.standing)
                     return letter
             if (done := [n.name for n in self.neighbours if n.done]) != []:
@@ -294,14 +294,21 @@ class AsyncAgent(AgentProcess):
         if deadline and silent:
             self.save()
             raise self.absence(silent) if self.takes_part else self.members.unconfirmed(silent)
-        # Of a set that has changed nobody may know whether it is linked; then its levels never come.
-        lost = [j for j in self.view.members or () if self.unheard[j] > limit and j != self.settings.index]
+        lost = [j for j in self.members.ids if self.unheard[j] > limit and j != self.settings.index]
         if deadline and lost and self.takes_part:
+            if (disputed := self.members.disputed()) is not None:
+                self.save()
+                raise disputed
+            # Of a set that has changed nobody may know whether it is linked; then its levels never come. In
+            # the set of the files a neighbour is silent first, unless what was said of an agent is false.
+            if self.view.members is None and not (self.unheard[lost] > 2 * limit).any():
+                return
             self.save()
             names = ", ".join(map(self.members.name, lost))
             raise Absent(
-                f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, or "
-                "those who take part are not linked with each other"
+                f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, "
+                "do not agree who takes part, somebody has said false things of them, or those who take part "
+                "are not linked with each other"
             )
 
     def absence(self, late: list[Neighbour]) -> DestinyError:
@@ -331,7 +338,7 @@ class AsyncAgent(AgentProcess):
         if not np.isfinite(state.X).all() or self.method.flaw(letter) is not None:
             self.exchange.abandon_run(f"diverged: its numbers were not finite any more in wake {self.wakes}")
         if self.log is not None:
-            self.log.event(kind, self.stamp, letters)
+            self.log.event(kind, self.stamp, letters, self.exchange.trim_of)
         self.exchange.publish(letter)
         self.connections.rounds += 1
 
@@ -455,7 +462,9 @@ class AsyncAgent(AgentProcess):
         exchange = AsyncExchange(
             self.connections, s.network, s.index, self.outbox, self.method, self.codec, np.zeros(s.agents)
         )
-        exchange.agreed = agreed
+        exchange.agreed, exchange.majority = agreed, s.removal == MAJORITY
+        exchange.standing = lambda: self.members.record.standing
+        self.members.told_by = exchange.told_by
         return exchange
 
     def close(self) -> None:
@@ -484,5 +493,5 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     """Numbers and bytes of the largest message of an asynchronous agent."""
     n, p = settings.problem.shape
     message = MessageCodec.of(method_of(settings), (n, p), settings.agents)
-    numbers = max(message.size, n * p + AVERAGED)
+    numbers = max(message.size, n * p + n + AVERAGED)
     return numbers, 8 * numbers

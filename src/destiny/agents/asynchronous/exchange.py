@@ -6,6 +6,9 @@ import socket
 from array import array
 from collections.abc import Callable
 
+import numpy as np
+
+from destiny.agents.asynchronous.belief import Trim, departures
 from destiny.agents.asynchronous.codec import MessageCodec
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
@@ -13,9 +16,11 @@ from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.messages import Header, Kind, Refusal
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.protocols import LIFE, Array, TopologyBase
+from destiny.run.members import MEMBER, first_standing
 from destiny.run.quiescence import DONE, Letter, UntilQuiet
 
 MOST_LIVES = 2**20  # starts of an agent in one run; stamps are exact for twice as many
+MOST_FORGOTTEN = 1000  # lives of this agent that a neighbour may remember and its own files do not
 
 try:
     import fcntl
@@ -53,6 +58,14 @@ class AsyncExchange(Exchange):
         Called with each message of a neighbour that is not done, once this agent is.
     written : int
         STATE messages written to neighbours by this process.
+    opinions : dict from int to ndarray (d,)
+        By neighbour, who takes part by its newest message.
+    trims : dict from int to (int, Trim)
+        By neighbour, stamp of its newest message and what is left out of it, if anything is.
+    standing : callable
+        Who takes part as this agent knows it.
+    majority : bool
+        Whether more than half of the neighbours must say that an agent has left (`departures`).
     """
 
     def __init__(
@@ -76,6 +89,12 @@ class AsyncExchange(Exchange):
         self.agreed = False
         self.answer: Callable[[Neighbour, Letter], None] | None = None
         self.written = 0
+        self.opinions: dict[int, Array] = {}
+        self.trims: dict[int, tuple[int, Trim]] = {}
+        self.standing: Callable[[], Array] = lambda: first_standing(len(newest))
+        self.majority = True
+        self.doubted: set[tuple[int, int]] = set()  # neighbours and the agents that they have taken out
+        self.reminded: set[int] = set()  # neighbours that remember a later life than this process began with
 
     # For the agent
 
@@ -89,6 +108,19 @@ class AsyncExchange(Exchange):
     def is_forgotten(self) -> bool:
         """Whether others have heard of a life that this agent knows nothing of: its files were lost."""
         return self.life_heard >= self.life
+
+    def trim_of(self, letter: Letter) -> Trim | None:
+        """What was left out of a message of `take`."""
+        stamp, trim = self.trims.get(int(letter.sender), (0, None))
+        return trim if stamp == int(letter.stamp) else None
+
+    def told_by(self, agent: int) -> list[Neighbour]:
+        """The neighbours that say an agent leaves or has left."""
+        return [
+            n
+            for n in self.connections.neighbours
+            if n.index in self.opinions and self.opinions[n.index][agent] > MEMBER
+        ]
 
     def publish(self, letter: Letter) -> None:
         """Make this the latest message; `send_pending` writes it."""
@@ -113,8 +145,22 @@ class AsyncExchange(Exchange):
             )
         super().check_request(peer, need, 0)
         # Nobody can have heard of this life before the first connection.
-        if mark > self.life or (mark == self.life and peer.connection_count == 0):
-            self.life_heard = max(self.life_heard, mark)
+        later = mark > self.life or (mark == self.life and peer.connection_count == 0)
+        if later and (why := self.remind(peer, mark)) is not None:
+            raise Refusal(f"says {why}")
+
+    def remind(self, peer: Neighbour, life: int) -> str | None:
+        """A neighbour has heard of a later life of this agent; what is wrong with that, None if it may be.
+
+        The files of this agent may be lost or old, but by `MOST_FORGOTTEN` lives at most, and a neighbour has
+        to say so once: a neighbour hears of lives from this agent alone.
+        """
+        if life > max(self.life, self.life_heard):
+            if life > self.life + MOST_FORGOTTEN or peer.index in self.reminded:
+                return f"that it has heard life {life} of this agent, which is in life {self.life}"
+            self.reminded.add(peer.index)
+        self.life_heard = max(self.life_heard, life)
+        return None
 
     def on_mark(self) -> None:
         """Marks are lives here; the few rounds at the end are kept until the run is over."""
@@ -142,11 +188,41 @@ class AsyncExchange(Exchange):
         if letter.stamp <= self.newest[peer.index]:  # sent again on a new connection
             return
         self.newest[peer.index] = letter.stamp
+        letter = self.believed(peer, letter)
         if not self.agreed:
             self.news[peer.index] = letter
             self.connections.wake()
         elif letter.levels[peer.index] < DONE and self.answer is not None:
             self.answer(peer, letter)
+
+    def believed(self, peer: Neighbour, letter: Letter) -> Letter:
+        """A message without what its sender cannot know, or may not decide (`departures`).
+
+        What neighbours say of themselves is heard from them alone. So no agent passes on a false stamp to the
+        agent that it is about, which would refuse the one that has passed it on.
+        """
+        near = [n.index for n in self.connections.neighbours if n.takes_part]
+        ahead = [j for j in near if j != peer.index and letter.stamps[j] > self.newest[j]]
+        self.opinions[peer.index] = letter.standing
+        standing = departures(letter, self.standing(), self.opinions, near, self.majority)
+        self.trims.pop(peer.index, None)
+        if not np.array_equal(standing, letter.standing):  # its levels are about another set
+            self.doubt(peer, np.flatnonzero(standing != letter.standing).tolist())
+            trim = Trim(tuple(range(len(standing))), tuple(standing.tolist()))
+        elif ahead:
+            trim = Trim(tuple(ahead))
+        else:
+            return letter
+        self.trims[peer.index] = int(letter.stamp), trim
+        return trim.of(letter)
+
+    def doubt(self, peer: Neighbour, agents: list[int]) -> None:
+        """Log once that a neighbour has taken agents out, and this agent has not."""
+        if new := [j for j in agents if (peer.index, j) not in self.doubted]:
+            self.doubted.update((peer.index, j) for j in new)
+            who = ", ".join(f"agent {j}" for j in new)
+            sentence = f"{peer.name} says that {who} left: not believed before most neighbours say so"
+            self.connections.event_log.report_neighbour("members", peer.name, sentence)
 
     def flaw_of(self, peer: Neighbour, letter: Letter) -> str | None:
         """What is wrong with a message, in words; None if it may be right."""
@@ -154,14 +230,14 @@ class AsyncExchange(Exchange):
             return why
         if letter.sender != peer.index or letter.stamps[peer.index] != letter.stamp:
             return f"a message of agent {letter.sender:g} with stamp {letter.stamps[peer.index]:.0f}"
+        if (letter.stamps >= LIFE * float(MOST_LIVES)).any():
+            return f"a stamp of an agent that was started {MOST_LIVES} times or more"
         mine = float(max(letter.heard[self.index], letter.stamps[self.index]))
         life = int(mine // LIFE)
         beyond = life == self.life and mine > self.stamp and not self.is_forgotten
         if life >= MOST_LIVES or beyond:
             return f"that it has heard message {mine:.0f} of this agent, which was never sent"
-        if life > self.life:
-            self.life_heard = max(self.life_heard, life)
-        return None
+        return self.remind(peer, life) if life > self.life else None
 
     def send_pending(self, peer: Neighbour) -> None:
         """Write the rounds that a neighbour lacks, and the latest message if it has not got it.

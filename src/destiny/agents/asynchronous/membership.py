@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from destiny.agents.asynchronous.checkpoints import (
 from destiny.agents.observation import View
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import identity
-from destiny.agents.settings import CHECKPOINTS, Settings
+from destiny.agents.settings import ANY, CHECKPOINTS, Settings
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.errors import DestinyError, SettingsError
@@ -51,11 +52,14 @@ class Membership:
     ----------
     record : Record
         As on disk.
+    told_by : callable
+        The neighbours that say an agent leaves or has left.
     """
 
     def __init__(self, settings: Settings, method: UntilQuiet, files: AsyncCheckpoints, view: View) -> None:
         self.settings, self.method, self.files, self.view = settings, method, files, view
         self.neighbours = view.connections.neighbours
+        self.told_by: Callable[[int], list[Neighbour]] = lambda _: []
         self.record = files.read_record(first_standing(settings.agents, settings.late))
         self.show(self.record.standing)
 
@@ -63,6 +67,11 @@ class Membership:
     def standing(self) -> float:
         """Of this agent."""
         return float(self.record.standing[self.settings.index])
+
+    @property
+    def ids(self) -> list[int]:
+        """The indices of those who take part."""
+        return member_ids(self.record.standing)
 
     def show(self, standing: Array) -> None:
         """Tell the connections and the views who takes part."""
@@ -84,7 +93,7 @@ class Membership:
         self.show(new.standing)
         for j in np.flatnonzero(before != after):
             before[j] = after[j]
-            what = "takes part from now on" if after[j] else "has left for good"
+            what = "takes part from now on" if after[j] else f"has left for good{self.by_word_of(int(j))}"
             count = f"{int(before.sum())} of {len(after)} agents take part"
             self.view.event_log.report("members", self.name(int(j)), f"{self.name(int(j))} {what}: {count}")
 
@@ -118,6 +127,22 @@ class Membership:
 
     # Leaving
 
+    def by_word_of(self, j: int) -> str:
+        """The neighbours that say an agent has left, in words; nothing if it was asked for here."""
+        names = ", ".join(n.name for n in self.told_by(j))
+        return f" by the word of {names}" if names and j not in self.files.requests() else ""
+
+    def disputed(self) -> DestinyError | None:
+        """The error to raise if neighbours say that somebody has left, and too few of them do."""
+        for j in self.ids:
+            if self.record.standing[j] == MEMBER and (told := self.told_by(j)):
+                names, who = ", ".join(n.name for n in told), self.name(j)
+                return SettingsError(
+                    f"{names} took {who} out of the run, and this agent did not, as more than half of its "
+                    f"neighbours must say so: agree by destiny agents remove FILE {j}, or ask {names}"
+                )
+        return None
+
     def refuse_departed(self) -> None:
         """Raise the error with which an earlier process has ended, if it takes part no more."""
         if (why := self.files.departure()) is not None:
@@ -129,7 +154,7 @@ class Membership:
             return
         wanted = self.settings.index in self.files.requests()
         if not wanted or self.method.may_go(state, agent, [n.index for n in self.neighbours if n.done]):
-            why = "asked" if wanted else "taken out"
+            why = "asked" if wanted else f"taken out of the run{self.by_word_of(self.settings.index)}"
             self.files.depart(why)
             raise self.departed(why)
 
@@ -138,7 +163,7 @@ class Membership:
         name = self.settings.name
         if why == "asked":
             return Left(f"{name} has left the run for good, and its neighbours know")
-        return RunEnded(f"{name} was taken out of the run by another agent")
+        return RunEnded(f"{name} was {why}")
 
     def unconfirmed(self, silent: list[Neighbour]) -> Absent:
         """The error of an agent that has left, and whose neighbours do not answer."""
@@ -215,4 +240,5 @@ def request_leave(settings: Settings, name: str | None = None) -> str:
     write_requests(folder, sorted({*read_requests(folder), names[who]}))
     if names[who] == s.index:
         return f"{who} leaves as soon as its agent runs and its neighbours know; it then ends by itself"
-    return f"{s.name} takes {who} out of the run as soon as its agent runs: {who} cannot come back"
+    agreed = "" if s.removal == ANY else "; others follow when more than half of their neighbours say so"
+    return f"{s.name} takes {who} out of the run as soon as its agent runs: {who} cannot come back{agreed}"

@@ -160,7 +160,9 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
         if event.kind == "members":
             one.state = method.know(one.state, standing, one.agent)
             continue
-        inbox = [letters[key] for key in event.heard]
+        inbox = [
+            event.trims[key].of(letters[key]) if key in event.trims else letters[key] for key in event.heard
+        ]
         uses.subtract(event.heard)
         for key in event.heard:
             if not uses[key]:

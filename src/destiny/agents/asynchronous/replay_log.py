@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from destiny.agents.asynchronous.belief import Trim
 from destiny.errors import DestinyError
 from destiny.protocols import LIFE, Array
+from destiny.run.quiescence import Letter
 
 FILE = "replay.jsonl"
 
@@ -41,6 +43,8 @@ class Event:
     life: int = 0
     standing: tuple[float, ...] = ()
     heard: tuple[tuple[int, int], ...] = ()
+    trims: Mapping[tuple[int, int], Trim] = field(default_factory=dict)
+    """What was left out of some of these messages."""
 
 
 class ReplayLog:
@@ -64,9 +68,17 @@ class ReplayLog:
         """Somebody is asked to come or to leave, or does."""
         self._write(["members", 0, standing.tolist()])
 
-    def event(self, kind: str, stamp: float, letters: Sequence[Any]) -> None:
+    def event(
+        self, kind: str, stamp: float, letters: Sequence[Letter], trim_of: Callable[[Letter], Trim | None]
+    ) -> None:
         """A message with this stamp is about to be sent, after these were heard."""
-        self._write([kind, int(stamp), [[int(m.sender), int(m.stamp)] for m in letters]])
+        heard: list[list[Any]] = []
+        for letter in letters:
+            trim = trim_of(letter)
+            heard.append([int(letter.sender), int(letter.stamp)])
+            if trim is not None:
+                heard[-1] += [list(trim.void), trim.standing]
+        self._write([kind, int(stamp), heard])
 
     def _write(self, line: list[Any]) -> None:
         text = json.dumps(line).encode() + b"\n"
@@ -97,4 +109,10 @@ def read(path: Path) -> Iterator[Event]:
         elif kind == "members":
             yield Event(kind, stamp, standing=tuple(rest))
         else:
-            yield Event(kind, stamp, life=stamp // LIFE, heard=tuple((j, s) for j, s in rest))
+            heard = tuple((j, s) for j, s, *_ in rest)
+            trims = {(j, s): _trim(*more) for j, s, *more in rest if more}
+            yield Event(kind, stamp, life=stamp // LIFE, heard=heard, trims=trims)
+
+
+def _trim(void: list[int], standing: list[float] | None) -> Trim:
+    return Trim(tuple(void), None if standing is None else tuple(standing))

@@ -93,3 +93,8 @@ def open_hiding(party: Party, folder: Path, turns: int, settings: str) -> AgentH
     secret = RunKey.keep(folder, log.begun, sent=log.end > 0)
     log.begin()  # not before there is a new key: an old one would pass for that of this log
     return AgentHiding(SigningNotary(party, secret), log, settings)
+
+
+def check_party(party: Party) -> None:
+    """Raise SettingsError if the certificate cannot vouch for this agent; writes nothing."""
+    SigningNotary(party, RunKey.new()).own()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +29,14 @@ PURPOSE = b"destiny key statement 2"  # signed along: no other signature of a ce
 KEY = 32  # bytes of an X25519 key
 CHAIN = 8  # certificates of a statement at most
 PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)  # of RSA signatures
+EXTENSIONS = {
+    "2.5.29.14": "subjectKeyIdentifier",
+    "2.5.29.15": "keyUsage",
+    "2.5.29.17": "subjectAltName",
+    "2.5.29.19": "basicConstraints",
+    "2.5.29.35": "authorityKeyIdentifier",
+    "2.5.29.37": "extendedKeyUsage",
+}
 DEPTH = 4  # authorities between a certificate and one that is believed
 
 
@@ -177,7 +186,9 @@ class Authorities:
             policy = verification.PolicyBuilder().store(self.store).time(now).max_chain_depth(DEPTH)
             verified = policy.build_client_verifier().verify(leaf, others)
         except (verification.VerificationError, ValueError) as error:
-            raise Refusal(f"passed on a certificate of {who} that is not accepted: {error}") from error
+            raise Refusal(
+                f"passed on a certificate of {who} that is not accepted: {_in_words(str(error))}"
+            ) from error
         kinds = (x509.DNSName, x509.UniformResourceIdentifier)
         names = {each.value for each in verified.subjects or () if isinstance(each, kinds)}
         if statement.name not in names:
@@ -197,6 +208,13 @@ class Authorities:
                 raise Refusal(f"passed on a certificate of {who} that was revoked")
             return
         raise Refusal(f"passed on a certificate of {who}, of whose authority there is no revocation list")
+
+
+def _in_words(error: str) -> str:
+    """An error about extensions, with their names besides the numbers."""
+    for number, name in EXTENSIONS.items():
+        error = re.sub(rf"{re.escape(number)}(?![.0-9])", f"{number} ({name})", error)
+    return error
 
 
 def _signed_bytes(run: str, name: str, index: int, key: bytes, links: Sequence[int]) -> bytes:

@@ -174,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
             raise Refusal(f"sent mark {header.mark} in round {header.round}: a mark cannot be ahead")
         if header.kind is not Kind.DATA or header.length == 0:
             return memoryview(bytearray(header.length))  # at most `Limits.largest`
+        self.connections.check_mark(peer, header.mark)
         if not peer.free_buffers:
             raise Refusal("sent more rounds than it may be ahead")
         self.buffer = peer.free_buffers.pop()

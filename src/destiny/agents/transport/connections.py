@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -20,6 +21,7 @@ from destiny.agents.transport.state import WRITABLE
 from destiny.agents.transport.tls import Credentials
 from destiny.engines.same_settings import difference
 
+MARKS = 4  # checkpoints of this agent that a neighbour's mark may be behind; an honest one is behind by one
 FLUSH_TIMEOUT = 2.0  # seconds that written messages may take to leave when the agent closes
 
 
@@ -84,8 +86,6 @@ class Limits:
     agents: int
     rounds: int
     """More rounds than any agent of this run takes."""
-    degree: int = 1
-    """Neighbours of an agent at least."""
 
 
 class Connections(EventLoop):
@@ -136,6 +136,7 @@ class Connections(EventLoop):
         self.open_connections: set[Connection] = set()
         self.connector: Connector | None = None
         self.mark = 0
+        self.marks: deque[int] = deque(maxlen=MARKS)  # of the last checkpoints of this process
         self.rounds = 0
         for n in self.neighbours:
             n.allocate(limits.largest)
@@ -149,6 +150,11 @@ class Connections(EventLoop):
             n.waiting_since = time.monotonic()
         names = ", ".join(n.name for n in self.neighbours if n.takes_part)
         self.event_log.report("waiting", names, f"waiting for {names}")
+        # By default the lower index dials. So if neither end does, the lower one has been told not to.
+        for n in self.neighbours:
+            if not n.dial and self.me.index < n.index:
+                sentence = f"{n.name} must have dial = true for {self.me.agent}, as it is false here"
+                self.event_log.report("dial", n.name, sentence)
         self.connector = Connector(self, self.address.host, self.address.port, self.tls)
         self.loop.call_soon(self.tick)
 
@@ -255,6 +261,8 @@ class Connections(EventLoop):
             n.first_need = hello.need
         n.connection_count += 1
         connection.admit(n, hello.need)
+        if self.connector is not None and connection.target is None:
+            self.connector.callers.know(connection.address.rpartition(":")[0])
         sentence = f"connected to {n.name}"
         self.event_log.report_neighbour(
             "connected", n.name, sentence, address=connection.address, need=hello.need
@@ -280,7 +288,7 @@ class Connections(EventLoop):
 
     def check_degree(self, n: Neighbour, degree: int) -> None:
         """Raise `Refusal` if a degree is impossible, or not the one this run began with."""
-        least, most = self.limits.degree, self.limits.agents - 1
+        least, most = 1, self.limits.agents - 1
         if not least <= degree <= most:
             raise Refusal(
                 f"says it has {degree} neighbours, expected {least} to {most} among {most + 1} agents"
@@ -314,6 +322,24 @@ class Connections(EventLoop):
         connection = peer.connection
         if self.has_finished and connection is not None and connection.can_send:
             connection.write_bye("done")
+
+    def move_mark(self, mark: int) -> None:
+        """This agent has written a checkpoint."""
+        self.mark = mark
+        self.marks.append(mark)
+
+    def check_mark(self, peer: Neighbour, mark: int) -> None:
+        """Raise `Refusal` if a neighbour's mark does not follow this agent's own.
+
+        Agents write checkpoints after the same steps. One that says it needs ever older messages again would
+        fill the memory and the disk of its neighbours, which keep these messages for it.
+        """
+        newest = max(mark, peer.mark)
+        if len(self.marks) == MARKS and newest < self.marks[0]:
+            raise Refusal(
+                f"may need all messages since round {newest} again, {MARKS} checkpoints after this agent has "
+                f"passed round {self.marks[0]}: it writes no checkpoints, or makes others keep what they sent"
+            )
 
     def on_mark(self, peer: Neighbour, mark: int) -> None:
         """A message came, with the neighbour's mark."""

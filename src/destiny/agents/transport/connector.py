@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 import ssl
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from destiny.agents.transport.callers import MAX_STRANGERS, Caller, Callers, site_of
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.state import ConnectionState
@@ -24,7 +26,7 @@ REPORT_AFTER = 10.0  # seconds without a neighbour before it is logged that it c
 FILE_CHECK_INTERVAL = (
     10.0  # seconds between checks of the files of [tls]; each new connection checks them too
 )
-MAX_STRANGERS = 64  # callers without an accepted HELLO; one more, and the oldest is dropped
+ADDRESS_INTERVAL = 600.0  # seconds between two looks for the addresses of neighbours' hosts
 FIRST_DELAY, MAX_DELAY = 0.1, 5.0  # seconds between two attempts to dial: at first, and at most
 MIN_DIALS = 10  # attempts within the deadline: a neighbour that is up for that long is reached
 JITTER = random.Random()  # of its own, so that a seeded random module elsewhere stays reproducible
@@ -44,7 +46,7 @@ class Connector:
     def __init__(self, connections: Connections, host: str, port: int, tls: Credentials) -> None:
         self.connections, self.loop, self.event_log = connections, connections.loop, connections.event_log
         self.tls = tls
-        self.strangers: dict[asyncio.Task[None], None] = {}  # oldest first
+        self.callers = Callers()
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             self.listener = socket.create_server(family[4][:2], family=family[0], backlog=512)
@@ -54,6 +56,7 @@ class Connector:
         self.listener.setblocking(False)
         connections.spawn(self.listen())
         connections.spawn(self.watch_files())
+        connections.spawn(self.watch_addresses())
         for n in connections.neighbours:
             if n.dial:
                 connections.spawn(self.dial(n))
@@ -129,8 +132,18 @@ class Connector:
 
     # Listening
 
+    async def watch_addresses(self) -> None:
+        """Keep places for callers from the neighbours' hosts, whose addresses may change."""
+        while True:
+            for n in self.connections.neighbours:
+                self.callers.know(n.host)
+                with contextlib.suppress(OSError, UnicodeError):  # the name is not known now
+                    for found in await self.loop.getaddrinfo(n.host, None, type=socket.SOCK_STREAM):
+                        self.callers.know(str(found[4][0]))
+            await asyncio.sleep(ADDRESS_INTERVAL)
+
     async def listen(self) -> None:
-        """Accept callers; if there are too many strangers, the oldest is dropped."""
+        """Accept callers; if too many have not said who they are, one of them is dropped (`Callers`)."""
         while True:
             try:
                 sock, address = await self.loop.sock_accept(self.listener)
@@ -138,19 +151,39 @@ class Connector:
                 self.event_log.record_error("listener", describe_error(error))
                 await asyncio.sleep(FIRST_DELAY)
                 continue
-            stranger = self.connections.spawn(self.accept(sock, f"{address[0]}:{address[1]}"))
-            self.strangers[stranger] = None
-            stranger.add_done_callback(lambda task: self.strangers.pop(task, None))
+            caller = Caller(f"{address[0]}:{address[1]}", site_of(address[0]))
+            dropped = self.callers.add(caller)
+            if dropped is not None and dropped.task is not None:
+                dropped.task.cancel()
+            caller.task = self.connections.spawn(self.accept(sock, caller))
             await asyncio.sleep(0)  # let other tasks run, however many callers there are
-            if len(self.strangers) > MAX_STRANGERS:
-                oldest = next(iter(self.strangers))
-                del self.strangers[oldest]
-                oldest.cancel()
 
-    async def accept(self, sock: socket.socket, address: str) -> None:
+    async def first_word(self, sock: socket.socket) -> None:
+        """Return when a caller has sent something, or has left; `TimeoutError` if it does neither."""
+        spoken = asyncio.Event()
+        try:
+            self.loop.add_reader(sock, spoken.set)
+        except NotImplementedError:  # not on every system: the handshake has a time limit, too
+            return
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT):
+                await spoken.wait()
+        except TimeoutError:
+            raise TimeoutError(f"it said nothing for {HANDSHAKE_TIMEOUT:g} s") from None
+        finally:
+            self.loop.remove_reader(sock)
+
+    async def accept(self, sock: socket.socket, caller: Caller) -> None:
         """Give a caller time for the TLS handshake and its HELLO; refuse or drop it otherwise."""
+        address = caller.address
         connection = Connection(self.connections, address)
         try:
+            try:
+                await self.first_word(sock)
+                caller.has_spoken = True
+            except (asyncio.CancelledError, TimeoutError):
+                sock.close()
+                raise
             await self.loop.connect_accepted_socket(
                 lambda: connection,
                 sock,
@@ -172,6 +205,8 @@ class Connector:
                 self.event_log.report_stranger("unknown", f"a caller from {address} {why}", address)
             connection.abort()
             raise
+        finally:
+            self.callers.remove(caller)
 
 
 def retry_delays(longest: float = MAX_DELAY) -> Iterator[float]:

@@ -14,7 +14,9 @@ from destiny.errors import DestinyError
 
 TICK = 0.2  # seconds between two checks of the clock and of signals
 MAX_TICK = 0.5  # seconds a tick counts at most: if more have passed, this process itself stood still
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+TOO_MANY_FILES = (
+    "this process or machine has too many files and connections open: raise the limit (ulimit -n)"
+)
 MAX_TURNS = (
     100  # of the loop, to read what is there before anything else is done: a slow agent has much to read
 )
@@ -27,8 +29,8 @@ class Absent(DestinyError):
     code = 75  # EX_TEMPFAIL
 
 
-class DiskFull(DestinyError):
-    """There is no room on the disk; starting again helps once there is."""
+class Shortage(DestinyError):
+    """The disk is full, or too many files are open; starting again helps once that is mended."""
 
     code = 75  # EX_TEMPFAIL
 
@@ -48,15 +50,18 @@ class StoppedBySignal(DestinyError):
 
 
 @contextmanager
-def disk_full_is_temporary() -> Iterator[None]:
-    """Turn every error caused by a full disk or an exhausted quota into `DiskFull`."""
+def shortage_is_temporary() -> Iterator[None]:
+    """Turn every error caused by a full disk, an exhausted quota or too many open files into `Shortage`."""
     try:
         yield
     except (DestinyError, OSError) as error:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, OSError) and cause.errno in DISK_FULL:
-                raise DiskFull(f"{error}; make room and start it again") from error
+            number = cause.errno if isinstance(cause, OSError) else None
+            if number in (errno.ENOSPC, errno.EDQUOT):
+                raise Shortage(f"{error}; make room and start it again") from error
+            if number in (errno.EMFILE, errno.ENFILE):  # whatever was to be opened is not at fault
+                raise Shortage(f"{TOO_MANY_FILES} and start it again") from error
             cause = cause.__cause__
         raise
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import math
 import os
+import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -274,6 +275,8 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         plain = (error.reason or str(error)).replace("_", " ").lower()
         return rejection_reason(error) or plain
+    if isinstance(error, socket.gaierror):  # its numbers are not those of the system's errors
+        return f"its name cannot be resolved: {error.strerror or error}"
     if isinstance(error, ConnectionResetError):  # asyncio raises it without a number, too
         return os.strerror(errno.ECONNRESET).lower()
     number = error.errno if isinstance(error, OSError) else None

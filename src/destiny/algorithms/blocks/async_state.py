@@ -91,8 +91,10 @@ class AsyncState:
     """L_i, the rate of that change."""
     curvature: Array
     """The largest L that this agent has heard of."""
+    peak: Array
+    """The largest tracker of this agent in the wakes of the reference."""
     scale: Array
-    """Norm that the residual is relative to: the smallest heard of."""
+    """Norm that the residual is relative to: the smallest peak heard of."""
     slope: Array
     """Norm of the agent's gradient at the start."""
     life: Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from destiny.algorithms.blocks.leading_axes import refined
-from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
+from destiny.algorithms.blocks.trust_region import minimise, nearest_equal, polished
 from destiny.protocols import Array
 
 FLOOR = 1e-14  # relative to the Euclidean gradient: a smaller Riemannian gradient of the model is rounding
@@ -16,10 +16,11 @@ def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
     new, products = np.empty_like(X), np.empty((len(X), 1, 1))
     for i, A in enumerate(unpack(model, X.shape[1])):
         minimum = minimise(A, R[i], X[i], 0.0, FLOOR)
-        new[i] = nearest_equal(A, R[i], minimum.X, X[i])
+        better = polished(A, R[i], minimum) if R[i].any() else minimum
+        new[i] = better.X if better is not minimum else nearest_equal(A, R[i], minimum.X, X[i])
         if not R[i].any():
             new[i] = refined(A, new[i])
-        products[i] = minimum.products
+        products[i] = better.products
     return new, products
 
 

@@ -9,7 +9,7 @@ import os
 import warnings
 from typing import Any
 
-from destiny.errors import MissingExtraError, SettingsError
+from destiny.errors import INSTALL, MissingExtraError, SettingsError
 
 # What launchers tell the processes they start. Slurm's is set for one task, too, with nothing to do with MPI.
 LAUNCHERS = {
@@ -17,7 +17,7 @@ LAUNCHERS = {
     "OMPI_COMM_WORLD_SIZE": "Open MPI's mpiexec",
     "SLURM_STEP_NUM_TASKS": "srun",
 }
-INSTALL = "pip install 'destiny-stiefel[mpi]' mpich, or use the MPI of your system (docs/cluster.md)"
+MPI = f"{INSTALL.format(extra='mpi')} and pip install mpich, or use the MPI of your system (docs/cluster.md)"
 
 
 def launched() -> dict[str, int]:
@@ -52,7 +52,7 @@ def load(deadline: float = 0.0) -> Any:
 
 def _library() -> Any:
     if importlib.util.find_spec("mpi4py") is None:
-        raise MissingExtraError(f"running on MPI needs mpi4py, which is not installed: {INSTALL}")
+        raise MissingExtraError(f"running on MPI needs mpi4py, which is not installed: {MPI}")
     try:
         with warnings.catch_warnings():
             # mpi4py suspects a wrong launcher in other words than `check` does.
@@ -62,7 +62,7 @@ def _library() -> Any:
             return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         first = (str(error) or type(error).__name__).splitlines()[0]
-        raise MissingExtraError(f"mpi4py found no MPI library it can use ({first}): {INSTALL}") from error
+        raise MissingExtraError(f"mpi4py found no MPI library it can use ({first}): {MPI}") from error
 
 
 def _foresee(MPI: Any) -> None:

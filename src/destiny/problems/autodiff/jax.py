@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny.errors import MissingExtraError
+from destiny.errors import INSTALL, MissingExtraError
 from destiny.problems.objective_data import Pair
 from destiny.problems.separable import Unnamed, require_scalar
 from destiny.protocols import Array
@@ -19,7 +19,7 @@ def pair(function: Callable[..., Any]) -> Pair:
     try:
         jax: Any = import_module("jax")
     except ImportError as error:
-        raise MissingExtraError('autodiff="jax" needs JAX: pip install "destiny-stiefel[jax]"') from error
+        raise MissingExtraError(f'autodiff="jax" needs JAX: {INSTALL.format(extra="jax")}') from error
 
     def checked(X: Any, *args: Any, **named: Any) -> Any:
         result = function(X, *args, **named)

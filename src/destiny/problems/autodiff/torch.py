@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny.errors import MissingExtraError
+from destiny.errors import INSTALL, MissingExtraError
 from destiny.problems.objective_data import Pair
 from destiny.problems.separable import Unnamed, require_scalar
 from destiny.protocols import Array
@@ -23,9 +23,7 @@ def pair(function: Callable[..., Any]) -> Pair:
     try:
         torch: Any = import_module("torch")
     except ImportError as error:
-        raise MissingExtraError(
-            'autodiff="torch" needs PyTorch: pip install "destiny-stiefel[torch]"'
-        ) from error
+        raise MissingExtraError(f'autodiff="torch" needs PyTorch: {INSTALL.format(extra="torch")}') from error
 
     def evaluate(X: Array, *args: Any, **named: Any) -> tuple[Any, Any]:
         point = torch.tensor(X, dtype=torch.float64, requires_grad=True)

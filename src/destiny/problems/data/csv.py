@@ -1,27 +1,30 @@
-"""Numbers from .csv and .csv.gz files, with an error that names the line for everything that is not one."""
+"""Numbers from .csv, .tsv and .txt files; an error names the line of everything that is not one."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import itertools
 import re
+import warnings
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from destiny.errors import ProblemError
 from destiny.problems.data.csv_layout import (
     DECIMAL_COMMA,
-    GAPS,
+    ENDINGS,
     THOUSANDS,
     UNNAMED,
-    WITHOUT_THOUSANDS,
     Csv,
     check_layout,
     cut,
@@ -35,16 +38,21 @@ from destiny.problems.data.csv_layout import (
 from destiny.protocols import Array
 
 WINDOWS = "cp1252"  # the encoding of many programs that do not write UTF-8
-SEP_LINE = re.compile('"?sep=.?"?')  # a first line that tells Excel the separator
+SEP_LINE = re.compile('"?sep=(.?)"?')  # a first line that tells Excel the separator
 PEEK = 6  # lines read to recognise the layout
 
 Samples: TypeAlias = Literal["columns", "rows"]
+Row: TypeAlias = tuple[int, list[str]]
+"""Number of a line, and its fields."""
 
 
 @dataclass(frozen=True)
 class Head:
     """Header and columns of a file, from its first lines."""
 
+    file: Path
+    layout: Csv
+    """With the separator of this file."""
     width: int
     """Fields in every line."""
     header: tuple[str, ...]
@@ -53,194 +61,253 @@ class Head:
     """Number of the header's line, 0 without a header."""
     columns: tuple[int, ...]
     """Positions of the columns to read."""
+    index: tuple[int, ...]
+    """Positions of the row labels."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns to read; empty without a header."""
         return tuple(self.header[k] for k in self.columns) if self.header else ()
 
+    def position(self, name: str, key: str) -> int:
+        """Position of the only column of this name; raise `ProblemError` that names ``key``."""
+        return _position(self.file, self.header, name, key)
 
-def read_head(file: Path, layout: Csv, samples: Samples | None = None) -> Head:
+
+def is_csv(file: str | Path) -> bool:
+    """Whether the name is that of a table in a text file, compressed or not."""
+    return ending_of(file) in ENDINGS
+
+
+def ending_of(file: str | Path) -> str:
+    """The ending of a file's name, in small letters and without ".gz"."""
+    return Path(str(file).lower().removesuffix(".gz")).suffix
+
+
+def read_head(file: Path, layout: Csv, samples: Samples | None, labels: str | None = None) -> Head:
     """Read and check the first lines of a file; raise `ProblemError` if they do not fit ``layout``.
 
-    Without ``samples`` a header is refused: nothing else says whether it names features or samples.
+    ``samples`` must be given: nothing in a file says whether a line is a sample or a feature. ``labels``
+    names a column that is no feature.
     """
-    lines = list(itertools.islice(_lines(file, layout), PEEK))
-    if not lines:
-        raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
-    check_layout(file, [line for _, line in lines], layout)
-    number, first = lines[0]
-    fields = [field.strip() for field in split_line(first, layout.sep)]
-    if isinstance(layout.index, int) and layout.index >= len(fields):
-        raise ProblemError(
-            f"{file} must have a column {layout.index}, counted from 0, to leave out; found {len(fields)} "
-            f"columns; correct {layout.prefix}index"
+    usual, layout = layout.sep is None, replace(layout, sep=layout.sep or _separator(file, layout))
+    lines = _first_lines(file, layout)
+    records = list(itertools.islice(_records(file, layout), PEEK))
+    if not records:
+        found = (
+            f"nothing below line {layout.skiprows}; correct skiprows"
+            if layout.skiprows
+            else "blank lines only"
         )
-    if len(fields) == 1 and layout.index is not None:
+        raise ProblemError(f"{file} must hold numbers; found {found}")
+    check_layout(file, lines, records, layout, usual)
+    number, fields = records[0][0], [field.strip() for field in records[0][1]]
+    width = max(len(record) for _, record in records[:2])
+    fields = [""] * (width - len(fields)) + fields  # R writes no name for its row names
+    for label in layout.labels:
+        if isinstance(label, int) and label >= width:
+            raise ProblemError(
+                f"{file} must have a column {label}, counted from 0, to leave out; found {width} "
+                f"columns; correct {layout.prefix}index"
+            )
+    if len(layout.labels) >= width:
         raise ProblemError(
-            f"{file} must have columns besides its index; found one; leave {layout.prefix}index out"
+            f"{file} must have columns besides its index; found {width}; leave {layout.prefix}index out"
         )
-    if not has_header(file, fields, [line for _, line in lines], layout):
-        columns = tuple(k for k in range(len(fields)) if k != layout.index)
-        return Head(len(fields), (), 0, columns)
-    header = (fields[0].removeprefix("#").strip(), *fields[1:])
-    columns = _choose(file, header, layout)
-    if header[0] in UNNAMED and 0 in columns and len(header) > 1:
+    header = (fields[0].removeprefix("#").strip(), *fields[1:]) if has_header(file, fields, layout) else ()
+    head = Head(file, layout, width, header, number if header else 0, (), _labels(file, header, layout))
+    head = replace(head, columns=_choose(head, labels))
+    if header and header[0] in UNNAMED and 0 in head.columns and width > 1:
         raise ProblemError(
             f"{file} must name every column; found none for the first, as pandas writes for row labels; "
             f"set {layout.prefix}index = 0 to leave it out"
         )
     if samples is None:
+        found = f"the header {shorten(header)}" if header else "no header"
         raise ProblemError(
-            f"{file} must say what its header names; found {shorten(header)}; "
-            'set samples = "rows" if they are features, samples = "columns" if they are samples'
+            f"{file} must say what its lines are; found {found}; "
+            'set samples = "rows" if each line is a sample, samples = "columns" if each is a feature'
         )
-    if samples == "rows":
-        _check_names(file, header, columns, layout)
-    return Head(len(fields), header, number, columns)
+    if samples == "rows" and header:
+        _check_names(head)
+    return head
 
 
-def guess_keys(file: Path) -> dict[str, Any]:
+def guess_keys(file: Path, header: bool | None = None) -> dict[str, Any]:
     """The keys of [problem] with which a .csv file of samples in rows is probably read, from its first lines.
 
-    With a header they name the columns that hold numbers, so that files may have them in any order.
+    With a header they name the columns that hold numbers, so that files may have them in any order, and as
+    ``index`` a first column of row labels.
     """
     layout = Csv() if _is_unicode(file) else Csv(encoding=WINDOWS)
-    lines = [line for _, line in itertools.islice(_lines(file, layout), PEEK)]
-    if not lines:
+    usual = _separator(file, layout)
+    texts = [line for _, line in _first_lines(file, replace(layout, sep=usual))]
+    if not texts:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
-    sep, decimal, _ = likely_layout(lines)
+    sep, decimal, share = likely_layout(texts)
+    sep = sep if share else usual
     keys = (
         {"samples": "rows"}
+        | ({"header": header} if header is not None else {})
         | ({"encoding": WINDOWS} if layout.encoding == WINDOWS else {})
-        | ({"sep": sep} if sep != "," else {})
+        | ({"sep": sep} if sep != usual else {})
         | ({"decimal": ","} if decimal == "," else {})
     )
-    names, *rows = ([field.strip() for field in split_line(line, sep)] for line in lines)
-    if not rows or any(is_number(name, decimal) for name in names):
+    names, *rows = ([field.strip() for field in split_line(line, sep)] for line in texts)
+    if rows and len(names) == len(rows[0]) - 1:  # as R writes row names
+        return keys | {"index": 0}
+    named = header if header is not None else not any(is_number(name, decimal) for name in names)
+    if not rows or not named:
         return keys
 
     def numeric(k: int) -> bool:
-        fields = [row[k] for row in rows if k < len(row) and row[k].strip().lower() not in GAPS]
+        fields = [row[k] for row in rows if k < len(row) and not layout.is_missing(row[k])]
         return bool(fields) and all(is_number(field, decimal) for field in fields)
 
-    columns = [name for k, name in enumerate(names) if name and numeric(k)]
-    return keys | ({"columns": columns} if columns else {})
+    columns = [name for k, name in enumerate(names) if name not in UNNAMED and numeric(k)]
+    index = 0 if names[0] in UNNAMED else None if numeric(0) else names[0]
+    return keys | ({"columns": columns} if columns else {}) | ({} if index is None else {"index": index})
 
 
-def count_lines(file: Path, layout: Csv, head: Head) -> int:
+def count_rows(head: Head) -> int:
     """Number of lines below the header; raises `ProblemError` for a line with too many or too few fields."""
-    return sum(1 for _ in _body(file, layout, head))
+    return sum(1 for _ in _rows(head))
 
 
 def load_csv(file: Path, layout: Csv | None = None, samples: Samples | None = None) -> Array:
     """The numbers of the columns to read, ``(lines, columns)``; raises `ProblemError`."""
-    layout = layout or Csv()
-    head = read_head(file, layout, samples)
-    lines = _body(file, layout, head)
-    first = next(lines, None)
-    if first is None:
-        raise ProblemError(f"{file} must hold numbers; found a header only; write it again")
-    try:
-        return np.loadtxt(
-            itertools.chain([first], lines),
-            delimiter=layout.sep,
-            quotechar='"',
-            comments=None,
-            usecols=head.columns,
-            ndmin=2,
+    return read_rows(read_head(file, layout or Csv(), samples))
+
+
+def read_rows(head: Head) -> Array:
+    """The numbers of the columns to read, ``(lines, columns)``; raises `ProblemError`.
+
+    Rows without any entry are left out, with a warning.
+    """
+    numbers, left_out = array("d"), list[Row]()
+    for number, fields in _rows(head, left_out):
+        numbers.extend(_as_numbers(head, number, [fields[k] for k in head.columns], fields))
+    if not numbers:
+        raise ProblemError(f"{head.file} must hold numbers; found a header only; write it again")
+    empty = [number for number, fields in left_out if len(fields) > 1]
+    if empty:
+        warnings.warn(
+            f"{head.file}: rows without any entry are left out: {len(empty)}, the first in line {empty[0]}",
+            stacklevel=2,
         )
-    except ProblemError:  # from `_body`, and a ValueError too
-        raise
-    except ValueError as error:
-        _explain(file, layout, head)
-        raise ProblemError(f"{file} must hold numbers; found a line that cannot be read ({error})") from error
+    table = np.frombuffer(numbers).reshape(-1, len(head.columns))
+    if not head.layout.gaps and np.isnan(table).any():
+        for number, fields in _rows(head):
+            if any(head.layout.entry(fields[k]) is None for k in head.columns):
+                _refuse_entry(head, number, fields)
+    return table
 
 
-def read_fields(file: Path, layout: Csv, column: str) -> list[str]:
-    """The fields of one column as text; raises `ProblemError` if there is no such column."""
-    everything = replace(layout, columns=None, index=None)
-    head = read_head(file, everything, "rows")
-    k = _position(file, head.header, column, "labels")
-    return [
-        split_line(line, layout.sep)[k].strip() for number, line in _lines(file, layout) if number > head.line
-    ]
+def _as_numbers(head: Head, number: int, chosen: list[str], fields: list[str]) -> list[float]:
+    """The numbers of the chosen fields; raises `ProblemError` for one that is none."""
+    if head.layout.is_plain and "_" not in "".join(chosen):  # which Python's own numbers may have
+        try:
+            return list(map(float, chosen))
+        except ValueError:
+            pass
+    entries = [entry for entry in map(head.layout.entry, chosen) if entry is not None]
+    if len(entries) < len(chosen):
+        _refuse_entry(head, number, fields)
+    return entries
 
 
-def _body(file: Path, layout: Csv, head: Head) -> Iterator[str]:
-    """The lines below the header, with decimal points; raises `ProblemError` for a wrong number of fields."""
-    for number, line in _lines(file, layout):
+def read_labels(head: Head, column: str) -> list[str]:
+    """The fields of one column as text, numbers with a decimal point and missing ones empty.
+
+    Raises `ProblemError` if there is no such column, and for a point where the layout has decimal commas.
+    """
+    k, layout, labels = head.position(column, "labels"), head.layout, []
+    for number, fields in _rows(head):
+        text, value = fields[k].strip(), layout.number(fields[k])
+        if value is None and is_number(text):
+            _refuse_entry(head, number, fields, k)
+        written = text if value is None or is_number(text) else repr(value)
+        labels.append("" if layout.is_missing(text) else written)
+    return labels
+
+
+def read_ids(head: Head) -> list[tuple[str, ...]] | None:
+    """The row labels, by which rows of several files are compared; None without ``index``.
+
+    Without it rows belong together by their order: `ProblemError` is raised for one without any entry.
+    """
+    if head.index:
+        return [tuple(fields[k].strip() for k in head.index) for _, fields in _rows(head)]
+    left_out = list[Row]()
+    last = max((number for number, _ in _rows(head, left_out)), default=0)
+    holes = [number for number, fields in left_out if number < last and max(1, len(fields)) == head.width]
+    if holes:
+        raise ProblemError(
+            f"{head.file} must have an entry in every row, because its rows are joined with those of another "
+            f"file by their order; found none in line {holes[0]}; remove the line from all files, or set "
+            f"{head.layout.prefix}index to a column with row labels"
+        )
+    return None
+
+
+def _rows(head: Head, left_out: list[Row] | None = None) -> Iterator[Row]:
+    """The lines below the header, in fields; raises `ProblemError` for a wrong number of fields."""
+    for number, fields in _records(head.file, head.layout, left_out):
         if number <= head.line:
+            if left_out:
+                left_out.clear()  # above the table
             continue
-        found = line.count(layout.sep) + 1 if '"' not in line else len(split_line(line, layout.sep))
-        if found != head.width:
+        if len(fields) != head.width:
             raise ProblemError(
-                f"{file} must have {head.width} fields in every line; found {found} in line {number}; "
-                "correct it, or remove lines above the table"
+                f"{head.file} must have {head.width} fields in every line; found {len(fields)} in line "
+                f"{number}; correct it, or set skiprows if there are lines above the table"
             )
-        if layout.decimal == ",":
-            if "." in line and any("." in field for field in _fields_to_read(line, layout, head)):
-                _explain(file, layout, head)
-            line = line.replace(",", ".")
-        yield _with_nan(line, layout) if layout.gaps else line
+        yield number, fields
 
 
-def _with_nan(line: str, layout: Csv) -> str:
-    """The line with "nan" in place of missing fields."""
-    fields = split_line(line, layout.sep)
-    fields = ["nan" if field.strip().lower() in GAPS else field for field in fields]
-    if '"' in line:  # a field may contain the separator
-        fields = ['"' + field.replace('"', '""') + '"' for field in fields]
-    return layout.sep.join(fields)
+def _refuse_entry(head: Head, number: int, fields: Sequence[str], only: int | None = None) -> NoReturn:
+    """Raise `ProblemError` for the first field of a line that is not a number."""
+    layout, prefix = head.layout, head.layout.prefix
+    bad = next(k for k in head.columns if layout.entry(fields[k]) is None) if only is None else only
+    text = fields[bad].strip()
+    comma, thousands = DECIMAL_COMMA.fullmatch(text), THOUSANDS.fullmatch(text)
+    mark = next((sign for sign in text if not sign.isdigit() and sign not in "+-"), "")
+    group = f'thousands = "{" " if mark.isspace() else mark}"'
+    if comma and thousands:
+        cure = f'set decimal = "," if it is a decimal comma, or {group}'
+    elif comma:
+        cure = 'set decimal = ","'
+    elif thousands and mark == layout.decimal:
+        cure = f'set {group} and decimal = "{"." if mark == "," else ","}"'
+    elif thousands:
+        cure = f"set {group}"
+    elif layout.is_missing(text):
+        cure = "fill it or leave the row out, or give estimators destiny.Silos(files, gaps=True)"
+    elif head.header:
+        cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
+        cure += f"{prefix}columns, or set na_values if it stands for a missing entry"
+    else:
+        cure = f"correct it, or leave the column out with {prefix}index = {bad}"
+    raise ProblemError(
+        f"{head.file} must hold numbers separated by {spell(layout.sep or ',')}; "
+        f"found '{cut(text)}' in line {number}; {cure}"
+    )
 
 
-def _fields_to_read(line: str, layout: Csv, head: Head) -> list[str]:
-    fields = split_line(line, layout.sep)
-    return [fields[k] for k in head.columns]
+def _labels(file: Path, header: Sequence[str], layout: Csv) -> tuple[int, ...]:
+    """Positions of the row labels."""
+    key = f"{layout.prefix}index"
+    return tuple(one if isinstance(one, int) else _position(file, header, one, key) for one in layout.labels)
 
 
-def _explain(file: Path, layout: Csv, head: Head) -> None:
-    """Raise `ProblemError` with the first field that is not a number."""
-    for number, line in _lines(file, layout):
-        if number <= head.line:
-            continue
-        fields = split_line(line, layout.sep)
-        bad = next((k for k in head.columns if not _is_entry(fields[k], layout)), None)
-        if bad is not None:
-            text, prefix = fields[bad].strip(), layout.prefix
-            comma, thousands = DECIMAL_COMMA.fullmatch(text), THOUSANDS.fullmatch(text)
-            if comma and thousands:
-                cure = f'set decimal = "," if it is a decimal comma, or {WITHOUT_THOUSANDS}'
-            elif comma or thousands:
-                cure = 'set decimal = ","' if comma else WITHOUT_THOUSANDS
-            elif head.header:
-                cure = f'correct it, or leave the column out with {prefix}index = "{head.header[bad]}" or '
-                cure += f"{prefix}columns" + (
-                    ", or give estimators destiny.Silos(files, gaps=True)" if not text else ""
-                )
-            elif number == 1 and layout.header is None:
-                cure = "correct it, or set header = true if the line names columns"
-            else:
-                cure = f"correct it, or leave the column out with {prefix}index = {bad}"
-            raise ProblemError(
-                f"{file} must hold numbers separated by {spell(layout.sep)}; "
-                f"found '{cut(text)}' in line {number}; {cure}"
-            )
-
-
-def _is_entry(field: str, layout: Csv) -> bool:
-    return is_number(field, layout.decimal) or (layout.gaps and field.strip().lower() in GAPS)
-
-
-def _choose(file: Path, header: Sequence[str], layout: Csv) -> tuple[int, ...]:
+def _choose(head: Head, labels: str | None) -> tuple[int, ...]:
     """Positions of the columns to read."""
-    if isinstance(layout.index, str):
-        _position(file, header, layout.index, f"{layout.prefix}index")
-    columns = [k for k, name in enumerate(header) if layout.index not in (k, name)]
-    if layout.columns is not None:
-        left = [header[k] for k in columns]
-        columns = [columns[_position(file, left, name, f"{layout.prefix}columns")] for name in layout.columns]
-    return tuple(columns)
+    columns = tuple(k for k in range(head.width) if k not in head.index)
+    if head.layout.columns is None:
+        taken = None if labels is None else head.position(labels, "labels")
+        return tuple(k for k in columns if k != taken)
+    left, key = [head.header[k] for k in columns], f"{head.layout.prefix}columns"
+    return tuple(columns[_position(head.file, left, name, key)] for name in head.layout.columns)
 
 
 def _position(file: Path, header: Sequence[str], name: str, key: str) -> int:
@@ -248,40 +315,81 @@ def _position(file: Path, header: Sequence[str], name: str, key: str) -> int:
     count = header.count(name)
     if count != 1:
         near = get_close_matches(name, header, 1)
-        found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(header)
+        found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(header) or "no header"
         raise ProblemError(f"{file} must have one column '{cut(name)}'; found {found}; correct {key}")
     return header.index(name)
 
 
-def _check_names(file: Path, header: Sequence[str], columns: Sequence[int], layout: Csv) -> None:
+def _check_names(head: Head) -> None:
     """Raise `ProblemError` for features without a name or with the same one."""
-    name, count = Counter(header[k] for k in columns).most_common(1)[0]
+    names = head.names
+    name, count = Counter(names).most_common(1)[0]
     found = f"the name '{cut(name)}' {count} times"
-    if count == 1 and "" in header and header.index("") in columns:
-        found = f"none for column {header.index('')}"
+    if "" in names:
+        found = f"none for column {head.header.index('')}"
     elif count == 1:
         return
     raise ProblemError(
-        f"{file} must give every column its own name; found {found}; rename them, or choose others with "
-        f"{layout.prefix}columns"
+        f"{head.file} must give every column its own name; found {found}; rename them, choose others with "
+        f"{head.layout.prefix}columns, or set skiprows if there are lines above the table"
     )
 
 
-def _lines(file: Path, layout: Csv) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are not blank; raises `ProblemError` for another encoding."""
+def _separator(file: Path, layout: Csv) -> str:
+    """The separator that the first line states, as Excel reads it, or that of the file's ending."""
+    with _decoding(file, layout), _open(file, layout.encoding) as lines:
+        stated = SEP_LINE.fullmatch(next(lines, "").strip("\r\n"))
+    return (stated and stated[1]) or ENDINGS.get(ending_of(file), ",")
+
+
+def _first_lines(file: Path, layout: Csv) -> list[tuple[int, str]]:
+    """Numbers and texts of the first lines that are not blank."""
+    filled = ((number, line.rstrip("\n")) for number, line in _lines(file, layout) if line.strip(" \n"))
+    return list(itertools.islice(filled, PEEK))
+
+
+def _records(file: Path, layout: Csv, left_out: list[Row] | None = None) -> Iterator[Row]:
+    """The lines in fields; those without any entry go to ``left_out``, if it is given."""
+    last = 0
+
+    def feed() -> Iterator[str]:
+        nonlocal last
+        for number, line in _lines(file, layout):
+            last = number
+            yield line
+
     try:
-        with _open(file, layout.encoding) as lines:
-            for number, line in enumerate(lines, 1):
-                if number == 1 and SEP_LINE.fullmatch(line.strip()):
-                    continue
-                if line.strip(" \r\n"):  # tabs may separate gaps
-                    yield number, line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
+        for fields in csv.reader(feed(), delimiter=layout.sep or ","):
+            if "".join(fields).strip():
+                yield last, fields
+            elif left_out is not None:
+                left_out.append((last, fields))
+    except csv.Error as error:
+        raise ProblemError(
+            f"{file} must be a table in text; found line {last}, which cannot be read ({error}); correct it"
+        ) from error
+
+
+def _lines(file: Path, layout: Csv) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines; raises `ProblemError` for another encoding."""
+    with _decoding(file, layout), _open(file, layout.encoding) as lines:
+        for number, line in enumerate(lines, 1):
+            if number > layout.skiprows and not (number == 1 and SEP_LINE.fullmatch(line.strip("\r\n"))):
+                yield number, line
+
+
+@contextmanager
+def _decoding(file: Path, layout: Csv) -> Iterator[None]:
+    """Raise `ProblemError` for a file in another encoding."""
+    try:
+        yield
+    except UnicodeError as error:
+        byte = f"byte {error.object[error.start]:#x}" if isinstance(error, UnicodeDecodeError) else str(error)
         expected, source, other = "UTF-8", ", as in files of older Windows programs", WINDOWS
         if not is_unicode_name(layout.encoding):
             expected, source, other = layout.encoding, "", "utf-8"
         raise ProblemError(
-            f"{file} must be text in {expected}; found byte {error.object[error.start]:#x}{source}; set "
+            f"{file} must be text in {expected}; found {byte}{source}; set "
             f'encoding = "{other}", or save it as UTF-8 (in Excel: "CSV UTF-8")'
         ) from error
 
@@ -301,8 +409,11 @@ def _is_unicode(file: Path) -> bool:
 
 
 def _open(file: Path, encoding: str) -> IO[str]:
-    if is_unicode_name(encoding):
+    compressed = file.suffix.lower() == ".gz"
+    with gzip.open(file) if compressed else file.open("rb") as start:
+        mark = start.read(2)
+    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):  # Excel's "Unicode text"
+        encoding = "utf-16"
+    elif is_unicode_name(encoding):
         encoding = "utf-8-sig"  # some programs begin the file with a byte order mark
-    if file.suffix.lower() == ".gz":
-        return gzip.open(file, "rt", encoding=encoding)
-    return file.open(encoding=encoding)
+    return gzip.open(file, "rt", encoding=encoding) if compressed else file.open(encoding=encoding)

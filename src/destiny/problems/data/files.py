@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from destiny.errors import DestinyError, ProblemError
 from destiny.problems.checks import check_finite, check_matrix
 from destiny.problems.data import parquet
-from destiny.problems.data.csv import Samples, count_lines, load_csv, read_head
+from destiny.problems.data.csv import Samples, count_rows, ending_of, load_csv, read_head, read_ids
+from destiny.problems.data.csv import is_csv as is_csv
+from destiny.problems.data.csv_layout import ENDINGS, shorten
 from destiny.problems.data.csv_layout import Csv as Csv
-from destiny.problems.data.csv_layout import shorten
 
 if TYPE_CHECKING:
     from destiny.problems.data.partition import Source
@@ -46,12 +47,13 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         ``.npy``: memory-mapped, so that an agent's columns are read, and checked for NaN and infinity, when
         it is hosted and not before. ``.npz`` and ``.mat``: the only 2-D array of numbers in the file, or
         the one named after a colon, ``"data.mat:X"``; a sparse matrix is made dense if it takes no more than
-        8 GiB. ``.csv`` and ``.csv.gz``: numbers separated by commas; a first line without any number is
-        taken for a header. ``.parquet``: columns of numbers, which are features (extra ``parquet``).
+        8 GiB. ``.csv``, ``.tsv`` and ``.txt``, also with ``.gz``: numbers separated by commas or, in ``.tsv``
+        files, by tabs; a first line without any number is taken for a header. ``.parquet``: columns of
+        numbers, which are features (extra ``parquet``).
     samples : {"columns", "rows"}, optional
         How the file keeps its samples; rows are turned into columns by a view. By default "columns"; a
-        ``.csv`` file with a header needs it, as the header may name features or samples, and a ``.parquet``
-        file has its samples in rows.
+        ``.csv`` file needs it, because nothing in the file says what a line is, and a ``.parquet`` file has
+        its samples in rows.
     csv : Csv, optional
         The layout of a ``.csv`` file.
 
@@ -62,13 +64,13 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
     """
     if samples not in ("columns", "rows", None):
         raise ProblemError(f'samples must be "columns" or "rows"; found {samples!r}; choose one of the two')
-    file, key = _split_key(path)
-    suffix = ".csv" if is_csv(file) else file.suffix.lower()
+    file, key = split_key(path)
+    suffix = ending_of(file) if is_csv(file) else file.suffix.lower()
     readers: dict[str, Reader] = {
         ".npy": _load_npy,
         ".npz": _load_npz,
         ".mat": _load_mat,
-        ".csv": lambda file, _: load_csv(file, csv, samples),
+        **dict.fromkeys(ENDINGS, lambda file, _: load_csv(file, csv, samples)),
         ".parquet": lambda file, _: _load_parquet(file, samples),
     }
     if suffix not in readers:
@@ -77,9 +79,9 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         raise ProblemError(f"{file} must be a file; found none; check the path")
     if file.stat().st_size == 0:
         raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
-    if csv is not None and not csv.is_default and suffix != ".csv":
+    if csv is not None and not csv.is_default and suffix not in ENDINGS:
         raise ProblemError(
-            f"{file} must be a .csv file for header, sep, decimal, columns, index and gaps to apply; found "
+            f"{file} must be a .csv, .tsv or .txt file for settings of its layout to apply; found "
             f"'{suffix}'; leave these out"
         )
     data = _read(file, partial(readers[suffix], file, key))
@@ -107,7 +109,7 @@ class File:
 
         def measure() -> tuple[int, int]:
             head = read_head(file, self.csv, self.samples)
-            return count_lines(file, self.csv, head), len(head.columns)
+            return count_rows(head), len(head.columns)
 
         shape = _read(file, measure)
         return shape[::-1] if self.samples == "rows" else shape
@@ -123,6 +125,15 @@ class File:
             return None
         head = _read(file, lambda: read_head(file, self.csv, self.samples))
         return None if head.header and self.samples != "rows" else head.names
+
+    def row_ids(self) -> Sequence[Any] | None:
+        """Row labels of the samples, as in `LabelledSource`."""
+        file = Path(self.path)
+        if self.samples != "rows" or not os.access(file, os.R_OK):
+            return None
+        if file.suffix.lower() == ".parquet":
+            return _read(file, lambda: parquet.read_index(file))
+        return _read(file, lambda: read_ids(read_head(file, self.csv, "rows"))) if is_csv(file) else None
 
     def __call__(self) -> NDArray[Any]:
         """The matrix ``(n, m_i)``; see `load`."""
@@ -163,11 +174,6 @@ def silos(
     return [File(path, samples, csv or Csv()) for path in paths]
 
 
-def is_csv(file: str | Path) -> bool:
-    """Whether the name is that of a .csv file, compressed or not."""
-    return str(file).lower().endswith((".csv", ".csv.gz"))
-
-
 def _fill_in(template: str, agents: int) -> list[str]:
     """The files of all agents; raises `ProblemError` for a template without one ``{agent}``."""
     try:
@@ -187,7 +193,7 @@ def _fill_in(template: str, agents: int) -> list[str]:
 
 def _check_all_taken(template: str, paths: Sequence[str]) -> None:
     """Raise `ProblemError` for files that match the template but belong to no agent."""
-    folders = _split_key(template)[0].parts
+    folders = split_key(template)[0].parts
     fixed = next((k for k, part in enumerate(folders) if "{" in part or "}" in part), None)
     if fixed is None:  # one agent, one name
         return
@@ -195,7 +201,7 @@ def _check_all_taken(template: str, paths: Sequence[str]) -> None:
     parts = [(text, name is not None) for text, name, *_ in Formatter().parse(pattern)]
     numbered = re.compile("".join(re.escape(text) + r"\d+" * is_field for text, is_field in parts))
     wild = "".join(escape(text) + "*" * is_field for text, is_field in parts)
-    expected = {_split_key(path)[0] for path in paths}
+    expected = {split_key(path)[0] for path in paths}
     left = sorted(
         path.name
         for path in base.glob(wild)
@@ -208,7 +214,7 @@ def _check_all_taken(template: str, paths: Sequence[str]) -> None:
         )
 
 
-def _split_key(path: str | Path) -> tuple[Path, str | None]:
+def split_key(path: str | Path) -> tuple[Path, str | None]:
     """File and key of 'file.npz:key'; the colon of a Windows drive is not a separator."""
     file, colon, key = str(path).rpartition(":")
     return (Path(file), key) if colon and file.lower().endswith((".npz", ".mat")) else (Path(path), None)
@@ -217,7 +223,7 @@ def _split_key(path: str | Path) -> tuple[Path, str | None]:
 def _read(file: Path, reader: Callable[[], T]) -> T:
     try:
         return reader()
-    except DestinyError:
+    except (DestinyError, Warning):
         raise
     except Exception as error:  # a damaged file can make a parser fail in any way
         if file.suffix.startswith(".np") and "object" in str(error).lower():

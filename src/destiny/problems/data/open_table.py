@@ -14,33 +14,43 @@ from scipy.sparse import csr_array, issparse, load_npz
 
 from destiny.errors import ProblemError
 from destiny.problems.data import parquet
-from destiny.problems.data.csv import load_csv, read_fields, read_head
+from destiny.problems.data.csv import is_csv, read_head, read_ids, read_labels, read_rows
 from destiny.problems.data.csv_layout import Csv, shorten
-from destiny.problems.data.files import is_csv, load
-from destiny.problems.data.table_checks import column_names, not_numbers, require_numbers
+from destiny.problems.data.files import load, split_key
+from destiny.problems.data.table_checks import column_names, filled_as_dense, not_numbers, require_numbers
 
 
 class Opened(NamedTuple):
-    """Rows of numbers with the names of their columns and, if asked for, their labels."""
+    """Rows of numbers with the names of their columns, their labels if asked for, and their row labels.
+
+    ``names`` are empty for a file without a header, and None for what has no names at all.
+    """
 
     rows: Any
     names: list[Any] | None = None
     labels: NDArray[Any] | None = None
+    ids: Sequence[Any] | None = None
 
 
 def open_table(
-    source: Any, columns: Sequence[str] | None = None, labels: str | None = None, csv: Csv | None = None
+    source: Any,
+    columns: Sequence[str] | None = None,
+    labels: str | None = None,
+    csv: Csv | None = None,
+    ids: bool = False,
 ) -> Opened:
     """Return a table as rows of real numbers: an array, a memory map or a CSR matrix.
 
-    ``columns`` chooses columns by their names, ``labels`` names one that is taken out. Raises ProblemError.
+    ``columns`` chooses columns by their names, ``labels`` names one that is taken out; ``ids`` asks for the
+    row labels. Raises ProblemError.
     """
     if isinstance(source, str | Path):
-        return _open_file(Path(source), columns, labels, csv)
+        return _open_file(source, columns, labels, csv, ids)
     require_numbers(source)
     names = column_names(source)
     if names is not None:
-        return _open_frame(source, names, columns, labels)
+        opened = _open_frame(source, names, columns, labels)
+        return opened._replace(ids=list(source.index)) if ids and hasattr(source, "iloc") else opened
     _refuse_names(columns, labels, f"a {type(source).__name__}")
     return Opened(check_rows(_as_rows(source)))
 
@@ -80,19 +90,30 @@ def _refuse_names(columns: Sequence[str] | None, labels: str | None, found: str)
 
 def _open_frame(frame: Any, names: list[Any], columns: Sequence[str] | None, labels: str | None) -> Opened:
     kept = _choose(names, columns, labels)
-    values = None if labels is None else np.asarray(frame[labels])
+    values = None if labels is None else _without_na(frame[labels])
     if kept != names:
         frame = frame[kept]
+    frame = filled_as_dense(frame)
     dtypes = list(frame.dtypes)
     if dtypes and all(str(dtype).startswith("Sparse[") for dtype in dtypes):
         return Opened(check_rows(_as_csr(frame.sparse.to_coo())), kept, values)
     rows = np.asarray(frame)
     if rows.dtype.kind == "O":  # numbers with pandas.NA, or no numbers
-        wrong = not_numbers(frame.dropna() if hasattr(frame, "dropna") else frame)
+        wrong = not_numbers(frame)
         if wrong is not None:
             raise wrong
         rows = np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return Opened(check_rows(rows), kept, values)
+
+
+def _without_na(column: Any) -> NDArray[Any]:
+    """Return the entries of a column of a data frame, with None for pandas.NA, which no comparison takes."""
+    values = np.asarray(column)
+    if values.dtype.kind != "O" or not hasattr(column, "isna"):
+        return values
+    values = values.copy()
+    values[np.asarray(column.isna())] = None
+    return values
 
 
 def _choose(names: list[Any], columns: Sequence[str] | None, labels: str | None) -> list[Any]:
@@ -105,19 +126,25 @@ def _choose(names: list[Any], columns: Sequence[str] | None, labels: str | None)
     return [name for name in names if name != labels] if columns is None else list(columns)
 
 
-def _open_file(file: Path, columns: Sequence[str] | None, labels: str | None, csv: Csv | None) -> Opened:
+def _open_file(
+    source: str | Path, columns: Sequence[str] | None, labels: str | None, csv: Csv | None, ids: bool
+) -> Opened:
+    file, key = split_key(source)
     if not file.is_file():
         raise ProblemError(f"{file} must be a file; found none; check the path")
     if is_csv(file):
-        return _open_csv(file, columns, labels, csv or Csv())
+        return _open_csv(file, columns, labels, csv or Csv(), ids)
     if file.suffix.lower() == ".parquet":
-        kept = _choose(parquet.column_names_of(file), columns, labels)
+        index = parquet.index_names_of(file)
+        kept = _choose([*parquet.column_names_of(file), *index], columns, labels)
+        kept = [name for name in kept if columns is not None or name not in index]
         values = None if labels is None else parquet.read_values(file, labels)
-        return Opened(check_rows(parquet.read_parquet(file, kept)), kept, values)
+        rows = check_rows(parquet.read_parquet(file, kept))
+        return Opened(rows, kept, values, parquet.read_index(file) if ids else None)
     _refuse_names(columns, labels, f"{file.name} without names")
-    if file.suffix.lower() == ".npz" and _is_sparse(file):
+    if key is None and file.suffix.lower() == ".npz" and _is_sparse(file):
         return Opened(check_rows(_as_csr(load_npz(file))))
-    return Opened(check_rows(load(file, "rows").T))
+    return Opened(check_rows(load(source, "rows").T))
 
 
 def _is_sparse(file: Path) -> bool:
@@ -129,12 +156,12 @@ def _is_sparse(file: Path) -> bool:
         return False
 
 
-def _open_csv(file: Path, columns: Sequence[str] | None, labels: str | None, layout: Csv) -> Opened:
-    if columns is not None:
-        layout = replace(layout, columns=tuple(columns))
-    if labels is not None and layout.columns is None:
-        names = read_head(file, layout, "rows").names
-        layout = replace(layout, columns=tuple(_choose(list(names), None, labels)))
-    values = None if labels is None else np.array(read_fields(file, layout, labels))
-    names = read_head(file, layout, "rows").names
-    return Opened(check_rows(load_csv(file, layout, "rows")), list(names) or None, values)
+def _open_csv(
+    file: Path, columns: Sequence[str] | None, labels: str | None, layout: Csv, ids: bool
+) -> Opened:
+    head = read_head(
+        file, layout if columns is None else replace(layout, columns=tuple(columns)), "rows", labels
+    )
+    row_ids = read_ids(head) if ids else None
+    values = None if labels is None else np.array(read_labels(head, labels), dtype=np.str_)
+    return Opened(check_rows(read_rows(head)), list(head.names), values, row_ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,12 +11,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.errors import MissingExtraError, ProblemError
+from destiny.errors import INSTALL, MissingExtraError, ProblemError
 
 
 def column_names_of(file: Path) -> list[str]:
-    """Return the names of the columns."""
-    return list(_open(file).schema_arrow.names)
+    """Return the names of the columns, but for those of pandas' row labels."""
+    schema = _open(file).schema_arrow
+    labels = _index_columns(schema)
+    return [name for name in schema.names if name not in labels]
+
+
+def index_names_of(file: Path) -> list[str]:
+    """Return the names of the columns with pandas' row labels."""
+    return _index_columns(_open(file).schema_arrow)
+
+
+def read_index(file: Path) -> list[tuple[Any, ...]] | None:
+    """Return the row labels that pandas has kept in columns; None if there are none."""
+    source = _open(file)
+    labels = _index_columns(source.schema_arrow)
+    if not labels:
+        return None
+    return list(zip(*(column.to_pylist() for column in source.read(columns=labels).columns), strict=True))
+
+
+def _index_columns(schema: Any) -> list[str]:
+    """Return the names of the columns that pandas reads as row labels."""
+    about = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    return [name for name in about.get("index_columns", ()) if name in schema.names]
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> NDArray[Any]:
@@ -43,7 +66,10 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> NDArray[An
 
 def read_values(file: Path, column: str) -> NDArray[Any]:
     """Return the entries of one column, numbers or text."""
-    found: NDArray[Any] = np.asarray(_open(file).read(columns=[column]).column(0).to_numpy())
+    values = _open(file).read(columns=[column]).column(0).combine_chunks()
+    if str(values.type).startswith("dictionary"):
+        values = values.dictionary_decode()  # a category that is missing has the code of none
+    found: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return found
 
 
@@ -59,7 +85,7 @@ def _open(file: Path) -> Any:
         parquet = import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtraError(
-            f"{file} is a Parquet file, which needs pyarrow: pip install 'destiny-stiefel[parquet]'"
+            f"{file} is a Parquet file, which needs pyarrow: {INSTALL.format(extra='parquet')}"
         ) from error
     try:
         return parquet.ParquetFile(file)

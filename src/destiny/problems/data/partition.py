@@ -39,6 +39,14 @@ class NamedSource(Protocol):
         """Names of the features; None for formats without names, empty for a table without a header."""
 
 
+@runtime_checkable
+class LabelledSource(Protocol):
+    """A source that may have row labels of its samples."""
+
+    def row_ids(self) -> Sequence[Any] | None:
+        """Row labels of the samples; None if there are none."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Some columns of a matrix, extracted when the object is called."""
@@ -46,6 +54,13 @@ class Columns:
     data: NDArray[Any]
     which: slice | NDArray[np.intp]
     features: tuple[str, ...] | None = None
+    ids: Sequence[Any] | None = None
+
+    def row_ids(self) -> Sequence[Any] | None:
+        """Row labels of the samples, if they are known."""
+        if self.ids is None:
+            return None
+        return [self.ids[k] for k in np.arange(len(self.ids))[self.which]]
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, if they are known."""
@@ -115,9 +130,9 @@ class Matrices:
         self.sources = tuple(map(_as_source, sources))
         for agent, source in enumerate(self.sources):
             if isinstance(source, Columns):
-                check_matrix(source.data, self._name(agent))
+                check_matrix(source.data, self.name_of(agent))
             elif isinstance(source, TableSource) and issparse(source.rows) and not sparse:
-                raise ProblemError(f"{self._name(agent)} must be dense; found a sparse matrix")
+                raise ProblemError(f"{self.name_of(agent)} must be dense; found a sparse matrix")
         self.names = self._common_names()
         self.rows = self._known_rows() if rows is None else rows
         for agent, source in enumerate(self.sources):
@@ -139,7 +154,7 @@ class Matrices:
 
         A sparse or very large matrix comes as `CentredRows`.
         """
-        data, name = self.sources[agent](), self._name(agent)
+        data, name = self.sources[agent](), self.name_of(agent)
         if isinstance(data, CentredRows):
             return data
         if issparse(data):
@@ -174,13 +189,19 @@ class Matrices:
             else CentredRows(rows, shift.mean, shift.scale)
         )
 
+    def row_ids(self, agent: int) -> Sequence[Any] | None:
+        """Row labels of the samples of one agent; None if there are none."""
+        source = self.sources[agent]
+        return source.row_ids() if isinstance(source, LabelledSource) else None
+
     def describe(self) -> str:
         """Numbers of agents, samples and features, in words."""
         sizes = [source.shape[1] for source in self.sources if isinstance(source, Columns)]
         samples = f"{sum(sizes)} samples" if len(sizes) == len(self) else "samples"
         return f"{len(self)} agents hold {samples} of {self.rows} features"
 
-    def _name(self, agent: int) -> str:
+    def name_of(self, agent: int) -> str:
+        """What the matrix of an agent is called in a message."""
         path = getattr(self.sources[agent], "path", None)
         return f"agent {agent}'s {self.what}" + (f" ({path})" if path else "")
 
@@ -195,8 +216,8 @@ class Matrices:
             first, expected = headers[0]
             if names != expected:
                 raise ProblemError(
-                    f"{self._name(agent)} must have the columns of {self._name(first)}, in the same order; "
-                    f"found {compare_names(names, expected)}; write the same header everywhere, or "
+                    f"{self.name_of(agent)} must have the columns of {self.name_of(first)}, in the same "
+                    f"order; found {compare_names(names, expected)}; write the same header everywhere, or "
                     f"set {'target-' if self.what == 'targets' else ''}columns = [...]"
                 )
         return headers[0][1] if headers else ()
@@ -249,7 +270,11 @@ def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
 
 
 def split_columns(
-    data: NDArray[Any], agents: Partition, what: str = "data", names: tuple[str, ...] | None = None
+    data: NDArray[Any],
+    agents: Partition,
+    what: str = "data",
+    names: tuple[str, ...] | None = None,
+    ids: Sequence[Any] | None = None,
 ) -> list[Source]:
     """Divide the columns of ``data`` ``(n, m)`` over agents, without a copy.
 
@@ -264,6 +289,8 @@ def split_columns(
         What the data are called in a message.
     names : tuple of str, optional
         Names of the features.
+    ids : sequence, optional
+        Row labels of the samples.
     """
     data = np.asanyarray(data)
     check_matrix(data, f"the {what}")
@@ -276,9 +303,9 @@ def split_columns(
     elif all(np.ndim(part) == 0 for part in parts):
         sizes = _sizes(parts, m)
     else:
-        return [Columns(data, part, names) for part in _partition(parts, m)]
+        return [Columns(data, part, names, ids) for part in _partition(parts, m)]
     ends = itertools.accumulate(sizes)
-    return [Columns(data, slice(end - size, end), names) for size, end in zip(sizes, ends, strict=True)]
+    return [Columns(data, slice(end - size, end), names, ids) for size, end in zip(sizes, ends, strict=True)]
 
 
 def split_rows(table: Any, agents: int) -> list[Any]:

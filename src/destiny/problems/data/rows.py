@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,11 @@ def rows_between(rows: Any, start: int, stop: int) -> Any:
     return part
 
 
-def check_values(rows: Any, name: str) -> bool:
-    """Return whether entries are missing (NaN); raise ProblemError for infinity and numbers out of range."""
+def check_values(rows: Any, name: str, columns: Sequence[Any] | None = None) -> bool:
+    """Return whether entries are missing (NaN); raise ProblemError for infinity and numbers out of range.
+
+    ``columns`` are the names of the columns, for the message.
+    """
     gaps, lowest, highest = False, 0.0, 0.0
     for part, block in row_blocks(rows):
         entries = block if isinstance(block, np.ndarray) else block.data
@@ -92,7 +95,11 @@ def check_values(rows: Any, name: str) -> bool:
             gaps = True
             least, most = float(np.fmin.reduce(entries, None)), float(np.fmax.reduce(entries, None))
         if np.isinf([least, most]).any():
-            raise ProblemError(f"{name} must be finite; found infinity in rows {part.start} to {part.stop}")
+            row, column = np.argwhere(np.isinf(block if entries is block else block.toarray()))[0]
+            raise ProblemError(
+                f"{name} must be finite; found infinity in row {part.start + row} of column "
+                f"{column if columns is None else repr(columns[column])}: correct it, or leave the row out"
+            )
         lowest, highest = np.fmin(lowest, least), np.fmax(highest, most)
     require_size(max(-lowest, highest), name)
     if max(-lowest, highest) > LARGEST:

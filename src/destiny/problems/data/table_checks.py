@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import issparse
 
 from destiny.errors import ProblemError
 
+WHOLE = re.compile(r"(?<=\d)\.0+$")  # of a number that pandas writes as 1.0 where another row has none
 TIMES = ("date", "time", "duration", "period")  # how the names of such column types begin
 SHOWN = 12  # names of columns in a message
 
@@ -47,10 +49,25 @@ def column_names(table: Any) -> list[Any] | None:
     return list(table.columns)
 
 
+def filled_as_dense(table: Any) -> Any:
+    """Return a data frame of sparse columns as a dense one if entries that are not stored are not all 0."""
+    dtypes = [] if column_names(table) is None else list(table.dtypes)
+    sparse = bool(dtypes) and all(str(dtype).startswith("Sparse[") for dtype in dtypes)
+    return table.sparse.to_dense() if sparse and any(dtype.fill_value != 0 for dtype in dtypes) else table
+
+
 def require_same_columns(names: list[Any] | None, expected: list[Any] | None, where: str) -> None:
-    """Raise ProblemError unless ``names`` are ``expected``, in that order; ``where`` says whose those are."""
+    """Raise ProblemError unless ``names`` are ``expected``, in that order; ``where`` says whose those are.
+
+    Arrays have None, and a file without a header an empty list.
+    """
     if names is None or expected is None or names == expected:
         return
+    if not names or not expected:
+        found = "no header here and one there" if expected else "a header here and none there"
+        raise ProblemError(
+            f"columns must be those of {where}; found {found}: write the same header everywhere"
+        )
     difference = f"found {_join_names(names)} instead of {_join_names(expected)}"
     if len(names) != len(expected):
         raise ProblemError(f"columns must be the {len(expected)} of {where}; {difference}")
@@ -61,6 +78,30 @@ def require_same_columns(names: list[Any] | None, expected: list[Any] | None, wh
 
 def _join_names(names: list[Any]) -> str:
     return ", ".join(map(str, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+
+
+def require_same_rows(ids: Sequence[Any], expected: Sequence[Any], where: str) -> None:
+    """Raise ProblemError unless row labels are ``expected``, in that order; ``where`` says whose those are.
+
+    1, 1.0 and "1" are one label.
+    """
+    here, there = ([_as_id(one) for one in some] for some in (ids, expected))
+    if here == there:
+        return
+    found = f"{len(here)} rows instead of {len(there)}"
+    if len(here) == len(there):
+        k = next(k for k, pair in enumerate(zip(here, there, strict=True)) if pair[0] != pair[1])
+        found = f"{', '.join(here[k])!r} instead of {', '.join(there[k])!r} in row {k}"
+    raise ProblemError(
+        f"rows must be the same, in the same order, as those of {where}; found other row labels, {found}: "
+        "sort the rows, or leave the labels out (index; of data frames by reset_index(drop=True)) if rows "
+        "belong together by their order"
+    )
+
+
+def _as_id(label: Any) -> tuple[str, ...]:
+    parts = label if isinstance(label, tuple) else (label,)
+    return tuple(WHOLE.sub("", str(part).strip()) for part in parts)
 
 
 def not_numbers(table: Any) -> NotNumbersError | None:
@@ -81,6 +122,8 @@ def not_numbers(table: Any) -> NotNumbersError | None:
         return None
     if entries.ndim != 2 or entries.dtype.kind not in "OUS":
         return None
+    if hasattr(table, "isna"):  # of a data frame: gaps are another matter
+        entries = np.where(table.isna(), np.nan, entries)
     names = column_names(table) or range(entries.shape[1])
     return next(
         (

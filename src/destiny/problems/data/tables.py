@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -12,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.errors import DestinyError, ProblemError
+from destiny.errors import DestinyError, MissingExtraError, ProblemError
 from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
 from destiny.problems.data.open_table import Opened, open_table
-from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, row_numbers
+from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, of_all_rows, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
-from destiny.problems.data.table_checks import require_same_columns
+from destiny.problems.data.table_checks import require_same_columns, require_same_rows
 
 
 class Silos(PerParty):
@@ -31,8 +32,8 @@ class Silos(PerParty):
     ----------
     tables : sequence, or mapping from names of parties
         One table per party: a 2-D array, memory map, sparse matrix, data frame, or the name of a ``.csv``,
-        ``.parquet``, ``.npy``, ``.npz`` or ``.mat`` file. A ``.npy`` file is mapped into memory and read some
-        rows at a time.
+        ``.tsv``, ``.txt``, ``.parquet``, ``.npy``, ``.npz`` or ``.mat`` file. A ``.npy`` file is mapped into
+        memory and read some rows at a time.
     parties : sequence of str, optional
         Names of the parties; by default the keys of a mapping, the names of the files or "silo 0", ....
     columns : sequence of str, optional
@@ -45,7 +46,8 @@ class Silos(PerParty):
         differ: ``{"west": {"encoding": "cp1252"}}``.
     split : {"rows", "columns"}
         What differs between parties. "columns": parties have different columns of the same rows, in the
-        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`.
+        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`. Row labels of data frames and
+        files (``index``) must be the same.
     **layout
         Settings of `destiny.problems.data.Csv` for all ``.csv`` files: ``sep=";", decimal=",", gaps=True``.
 
@@ -63,6 +65,8 @@ class Silos(PerParty):
         The labels of the rows.
     gaps : bool
         Whether entries are missing (NaN).
+    row_labels : tuple
+        Row labels (``index``) of each party's data frame; None for other tables.
 
     Examples
     --------
@@ -87,22 +91,30 @@ class Silos(PerParty):
             raise ProblemError(f'split must be "rows" or "columns"; found {split!r}')
         if split == "columns" and (columns is not None or labels is not None):
             raise ProblemError('columns and labels need split="rows": parties have different columns here')
+        if labels is not None and labels in (columns or ()):
+            raise ProblemError(
+                f"labels must be a column that is no feature; found {labels!r} in columns: leave it out there"
+            )
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
         layouts = layouts_of_parties(csv, layout, self.parties)
         opened = [
-            self._for_party(k, partial(open_table, source, columns, labels, layouts[party]))
+            self._for_party(
+                k, partial(open_table, source, columns, labels, layouts[party], split == "columns")
+            )
             for k, (party, source) in enumerate(zip(self.parties, sources, strict=True))
         ]
         self.parts = tuple(one.rows for one in opened)
         gaps = [
-            self._for_party(k, partial(check_values, part, "a table")) for k, part in enumerate(self.parts)
+            self._for_party(k, partial(check_values, one.rows, "a table", one.names))
+            for k, one in enumerate(opened)
         ]
         self.gaps = any(gaps)
         self.columns = self._check_columns(opened)
+        self.row_labels = tuple(one.index if hasattr(one, "iloc") else None for one in sources)
         if split == "columns":
-            self._check_row_labels(sources)
+            self._check_row_labels(opened)
         self.labels = None if labels is None else as_labels([one.labels for one in opened], self.parties)
 
     @classmethod
@@ -114,9 +126,12 @@ class Silos(PerParty):
         labels: SiloValues | None = None,
         split: Literal["rows", "columns"] = "rows",
         gaps: bool = False,
+        row_labels: Sequence[Any] = (),
+        order: NDArray[np.intp] | None = None,
     ) -> Silos:
         """Return silos of tables that have been checked already."""
         made = cls.__new__(cls)
+        made.row_labels, made.order = tuple(row_labels) or (None,) * len(parts), order
         made.parts, made.parties, made.columns = tuple(parts), tuple(parties), tuple(columns)
         made.labels, made.split, made.gaps = labels, split, gaps
         return made
@@ -131,16 +146,22 @@ class Silos(PerParty):
     def ndim(self) -> int:
         return 2
 
-    def per_row(self, values: Sequence[Any]) -> SiloValues:
-        """Return labels or weights, one array per party, as values of these rows.
+    def per_row(self, values: Any) -> SiloValues:
+        """Return labels or weights, one array per party or one array of all, as values of these rows.
 
         Raises ProblemError unless there is one for each row.
         """
+        if isinstance(values, SiloValues) and _same_order(values.order, self.order):
+            values = values.parts
+        flat = of_all_rows(values, sum(self.sizes))
+        if flat is not None:
+            values = np.split(flat if self.order is None else flat[self.order], np.cumsum(self.sizes)[:-1])
         if len(values) != len(self):
             raise ProblemError(
-                f"values must be those of each of the {len(self)} parties; found {len(values)}"
+                f"values must be those of each of the {len(self)} parties, or of all {sum(self.sizes)} rows; "
+                f"found {len(values)}"
             )
-        made = SiloValues(values, self.parties)
+        made = SiloValues(values, self.parties, self.order)
         for party, found, size in zip(self.parties, made.sizes, self.sizes, strict=True):
             if found != size:
                 raise ProblemError(
@@ -151,12 +172,34 @@ class Silos(PerParty):
     def take_rows(self, rows: NDArray[Any]) -> Silos:
         """Return the chosen rows of every party; those of files are read into memory."""
         if self.split == "columns":
-            chosen = [row_numbers(rows, self.sizes[0])] * len(self)
+            chosen, order = [row_numbers(rows, self.sizes[0])] * len(self), None
         else:
-            chosen = self._rows_by_party(rows)
+            chosen, order = self._rows_by_party(rows)
         parts = [_as_plain(part[its]) for part, its in zip(self.parts, chosen, strict=True)]
         labels = None if self.labels is None else self.labels.take_rows(rows)
-        return Silos.from_parts(parts, self.parties, self.columns, labels, self.split, self.gaps)
+        names = [its if its is None else its[rows] for its, rows in zip(self.row_labels, chosen, strict=True)]
+        return Silos.from_parts(
+            parts, self.parties, self.columns, labels, self.split, self.gaps, names, order
+        )
+
+    def to_frames(self) -> dict[str, Any]:
+        """Return the tables as pandas data frames by party, with the row labels of frames they came from.
+
+        Rows of files are read into memory. Raises MissingExtraError without pandas.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("data frames need pandas: pip install pandas") from error
+        names = iter(self.columns)
+        frames = {}
+        for party, part, labels in zip(self.parties, self.parts, self.row_labels, strict=True):
+            width = part.shape[1]
+            columns = list(islice(names, width) if self.split == "columns" else self.columns) or None
+            sparse = isinstance(part, csr_array)
+            make = pandas.DataFrame.sparse.from_spmatrix if sparse else pandas.DataFrame
+            frames[party] = make(_as_plain(part), index=labels, columns=columns)
+        return frames
 
     def sources(self, gaps: bool = False) -> list[Any]:
         """Return the tables as problems take them, samples in columns; refuse missing entries if need be."""
@@ -175,7 +218,7 @@ class Silos(PerParty):
     def __repr__(self) -> str:
         rows, columns = self.shape
         names = f" ({shorten(self.columns)})" if self.columns else ""
-        return f"Silos({len(self)} parties, {rows} rows, {columns} columns{names})"
+        return f"Silos({self.count_parties()}, {rows} rows, {columns} columns{names})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -229,15 +272,13 @@ class Silos(PerParty):
             raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
         return tuple(joined)
 
-    def _check_row_labels(self, frames: Sequence[Any]) -> None:
-        """Raise ProblemError for data frames whose row labels say that rows are not in the same order."""
-        labels = [(k, list(one.index)) for k, one in enumerate(frames) if hasattr(one, "iloc")]
-        for k, its in labels[1:]:
-            if its != labels[0][1]:
-                raise ProblemError(
-                    f"{self.parties[k]}: parties must have the same rows, in the same order; found other row "
-                    f"labels than at {self.parties[labels[0][0]]}: sort the rows, or reset_index(drop=True)"
-                )
+    def _check_row_labels(self, opened: Sequence[Opened]) -> None:
+        """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
+        labelled = [k for k, one in enumerate(opened) if one.ids is not None]
+        for k in labelled[1:]:
+            first = labelled[0]
+            expected, where = opened[first].ids or (), self.parties[first]
+            self._for_party(k, partial(require_same_rows, opened[k].ids or (), expected, where))
 
 
 class TableSource:
@@ -302,6 +343,10 @@ def _require_different(names: Sequence[Any] | None) -> None:
         raise ProblemError(
             f"columns must have different names; found {twice!r} twice: rename or leave one out"
         )
+
+
+def _same_order(first: NDArray[np.intp] | None, second: NDArray[np.intp] | None) -> bool:
+    return first is second or (first is not None and second is not None and np.array_equal(first, second))
 
 
 def _texts(names: Sequence[Any] | None) -> tuple[str, ...]:

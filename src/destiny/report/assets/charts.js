@@ -129,7 +129,7 @@ const Charts = (() => {
 
     const clip = `clip-${count += 1}`;
     const svg = element("svg", { class: "plot", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
-      element("clipPath", { id: clip }, element("rect", { x: left, y: top - 4, width: inner + 4, height: tall + 8 })));
+      element("clipPath", { id: clip }, element("rect", { x: left - 4, y: top - 4, width: inner + 8, height: tall + 8 })));
     for (const tick of yticks) {
       const y = top + (1 - (tick.at - y0) / (y1 - y0)) * tall;
       svg.append(element("path", { class: "grid y", d: `M${left} ${y}H${left + inner}`, "data-at": tick.at }),
@@ -153,13 +153,13 @@ const Charts = (() => {
       if (trace.low) plane.append(band(trace, px, py));
       const own = trace.y.map((y, k) => [px(trace.x[k]), py(y), k]).filter((p) => Number.isFinite(p[0]) && Number.isFinite(p[1]));
       points.push(...own.map(([x, y, k]) => ({ x, y, k, trace })));
-      if (trace.mode === "markers") plane.append(marks(trace, own));
-      else {
+      if (trace.mode !== "markers") {
         plane.append(element("path", {
           class: "line", "data-key": trace.key, d: line(trace, px, py), stroke: `var(--${trace.colour})`,
           "stroke-dasharray": DASHES[trace.dash],
         }));
       }
+      if (trace.symbol) plane.append(marks(trace, own)); // also of lines with few points: one alone cannot be seen
     }
     svg.append(plane);
     div.querySelector("svg.plot")?.remove();

@@ -10,7 +10,7 @@ from destiny.experiments.paper.claims import reach
 from destiny.protocols import Array
 from destiny.report.sources.results import FigureResults, PanelResults
 from destiny.run.history import History
-from destiny.run.plots import COLOURS, NAMES, PANELS, SIMULATED
+from destiny.run.plots import COLOURS, NAMES, PANELS, SIMULATED, on_log_scale
 
 MEASURES = dict(PANELS)
 AXES = {**NAMES, "seconds": "seconds"}
@@ -122,7 +122,7 @@ def curve(label: str, seeds: list[History], style: LineStyle) -> Curve:
             (low, values.min(axis=0)),
             (high, values.max(axis=0)),
         ):
-            line[measure] = np.where(visible & (value > 0) & np.isfinite(value), value, np.nan)
+            line[measure] = on_log_scale(value, visible)
     return Curve(label, style, x, middle, low, high, len(seeds))
 
 

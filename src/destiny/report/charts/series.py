@@ -9,6 +9,7 @@ import numpy as np
 
 from destiny.protocols import Array
 from destiny.report.charts.curves import AXES, MEASURES, Curve, LineStyle
+from destiny.run.plots import markers
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 
@@ -103,6 +104,8 @@ def trace(curve: Curve, measure: str, x: int) -> dict[str, Any]:
         "shared": x,
         "y": numbers(curve.middle[measure]),
     }
+    if markers(curve.middle[measure]):
+        line["symbol"] = "circle"
     if curve.seeds > 1:
         line |= {"low": numbers(curve.low[measure]), "high": numbers(curve.high[measure])}
     return line

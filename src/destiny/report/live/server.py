@@ -48,14 +48,14 @@ class Site:
     """What a folder looks like at this moment; pages are kept until a file changes."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.search = root, listing.Search(root)
         self.pages: dict[str, tuple[str, LivePage]] = {}
         self.lock = threading.Lock()
 
     def page(self, address: str) -> tuple[str, LivePage] | None:
         """The page of an address, and a tag that changes with it; None if there is none."""
         with self.lock:  # one at a time: a page is made once, whoever asks for it
-            found = listing.find(self.root)
+            found = self.search.jobs()
             kind, _, name = address.removeprefix("/").partition("/")
             name = unquote(name, errors="replace")
             if kind == "job":
@@ -66,7 +66,7 @@ class Site:
                 chosen = found
             if address != "/" and not (kind in ("job", "agents") and chosen):
                 return None
-            mark = listing.fingerprint([job.path for job in chosen] or [self.root])
+            mark = listing.fingerprint([job.path for job in chosen])
             if address not in self.pages or self.pages[address][0] != mark:
                 while len(self.pages) >= CACHED:
                     self.pages.pop(next(iter(self.pages)))

@@ -20,6 +20,7 @@ from destiny.storage.npz import DAMAGE
 T = TypeVar("T")
 P = ParamSpec("P")
 NEEDED = ("step", "seconds", "stationarity", "consensus", "feasibility")  # older files may lack the others
+FOREIGN = "is a link or not a regular file, and is left out."
 # What reading or using a damaged file may raise.
 BAD_FILE_ERRORS = (
     DestinyError,
@@ -42,7 +43,8 @@ class MethodResults:
     label: str
     entry: dict[str, Any]
     history: History | None
-    solution: Path
+    solution: Path | None
+    """None if there is none in the folder."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,24 @@ class FolderResults:
     remarks: list[str] = field(default_factory=list)
 
 
+def is_linked(path: Path, folder: Path) -> bool:
+    """Return whether a path in a folder is reached by a symbolic link; the folder itself may be one."""
+    names = path.relative_to(folder).parts
+    return any(folder.joinpath(*names[: k + 1]).is_symlink() for k in range(len(names)))
+
+
+def is_own_file(path: Path, folder: Path) -> bool:
+    """Return whether a path is a regular file in a folder.
+
+    A link may show a file from elsewhere, and reading a named pipe would wait for a writer.
+    """
+    return path.is_file() and not is_linked(path, folder)
+
+
 def holds_results(folder: Path) -> bool:
     """Return whether a folder has a summary or a history of a run, or the state of one that is not over."""
-    files = (folder / "summary.json", folder / STATUS)
-    return any(path.is_file() for path in files) or any(folder.glob("*/history.csv"))
+    files = (folder / "summary.json", folder / STATUS, *folder.glob("*/history.csv"))
+    return any(is_own_file(path, folder) for path in files)
 
 
 def read(folder: Path) -> FolderResults:
@@ -109,7 +125,7 @@ def running_methods(folder: Path, live: dict[str, Any]) -> list[MethodResults]:
         reason = f"running: round {done} of at most {method['rounds']}" if history else "not begun"
         last = {} if history is None else {k: history.last.get(k) for k in (*NEEDED, "scalars")}
         entry = {"reason": reason, "steps": last.pop("step", None), "rounds": done, **last}
-        methods.append(MethodResults(label, entry, history, folder / label / "solution.npz"))
+        methods.append(MethodResults(label, entry, history, solution_of(folder / label, folder)))
     return methods
 
 
@@ -127,7 +143,8 @@ def entries(folder: Path, remarks: list[str], live: bool = False) -> dict[str, d
         else:
             by_label[label] = line
     for path in sorted(folder.glob("*/history.csv")):
-        by_label.setdefault(path.parent.name, {})
+        if is_own_file(path, folder):
+            by_label.setdefault(path.parent.name, {})
     return by_label
 
 
@@ -135,11 +152,20 @@ def read_run(folder: Path, label: str, entry: dict[str, Any], remarks: list[str]
     """Return the results of a label; the folder of a single agent has its files at the top."""
     home = folder if "agent" in entry else folder / label
     history = None
-    if (home / "history.csv").is_file():
-        history = attempt(f"{label}/history.csv", remarks, read_history, home / "history.csv")
+    path = home / "history.csv"
+    if is_own_file(path, folder):
+        history = attempt(f"{label}/history.csv", remarks, read_history, path)
+    elif path.exists():
+        remarks.append(f"{label}/history.csv {FOREIGN}")
     elif "agent" not in entry:
         remarks.append(f"{label} has no history.csv: its curve is left out.")
-    return MethodResults(label, entry, history, home / "solution.npz")
+    return MethodResults(label, entry, history, solution_of(home, folder))
+
+
+def solution_of(home: Path, folder: Path) -> Path | None:
+    """Return the file of a method's solution; None if there is none in the folder."""
+    path = home / "solution.npz"
+    return path if is_own_file(path, folder) else None
 
 
 def read_history(path: Path) -> History:
@@ -153,6 +179,8 @@ def read_history(path: Path) -> History:
 
 def read_solution(run: MethodResults, name: str = "X") -> Array | None:
     """Return X ``(n, p)``, or the axes; None if the file is missing or damaged, or they are not finite."""
+    if run.solution is None:
+        return None
     try:
         with run.solution.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             X = np.asarray(file[name], dtype=np.float64)
@@ -163,7 +191,11 @@ def read_solution(run: MethodResults, name: str = "X") -> Array | None:
 
 def load(path: Path, kind: type | tuple[type, ...], remarks: list[str]) -> Any:
     """Return the content of a JSON file; None if there is no such file or it is damaged."""
-    return attempt(path.name, remarks, parse, path, kind) if path.is_file() else None
+    if is_own_file(path, path.parent):
+        return attempt(path.name, remarks, parse, path, kind)
+    if path.exists():
+        remarks.append(f"{path.name} {FOREIGN}")
+    return None
 
 
 def parse(path: Path, kind: type | tuple[type, ...]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from destiny.errors import SettingsError
 from destiny.report.sources import folder as folders
-from destiny.report.sources.folder import FolderResults, attempt, load
+from destiny.report.sources.folder import FolderResults, attempt, is_linked, is_own_file, load
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,17 @@ def open_folder(path: Path) -> list[FigureResults]:
         raise SettingsError(
             f"report needs a folder of results; found {'a file' if path.exists() else 'none'}: {path}"
         )
-    if (path / "figure.json").is_file():
+    if is_own_file(path / "figure.json", path):
         return [read_figure(path)]
     if folders.holds_results(path):
         return [figure_of_run(path)]
-    if any(path.glob("seed-*/summary.json")):
+    if any(is_own_file(file, path) for file in path.glob("seed-*/summary.json")):
         remarks: list[str] = []
-        home = path.absolute()
+        home = path.resolve()
         panel = read_panel(home.parent, {"name": home.name}, None, remarks)
         return [FigureResults(path, panel.title, [panel], remarks=remarks)]
-    figures = [read_figure(file.parent) for file in in_order(path.glob("*/figure.json"))]
+    files = [file for file in in_order(path.glob("*/figure.json")) if is_own_file(file, path)]
+    figures = [read_figure(file.parent) for file in files]
     if not figures:
         raise SettingsError(
             f"{path} holds no results: expected summary.json, figure.json, or folders with a figure.json; "
@@ -111,7 +112,8 @@ def read_panel(path: Path, entry: dict[str, Any], names: set[str] | None, remark
     name = str(entry["name"])
     if Path(name).name != name:
         raise ValueError(f"a panel is named {name[:40]}")
-    homes = [p for p in in_order((path / name).glob("seed-*")) if folders.holds_results(p)]
+    found = [p for p in in_order((path / name).glob("seed-*")) if not is_linked(p, path)]
+    homes = [p for p in found if folders.holds_results(p)]
     homes = [home for home in homes if names is None or home.name in names]
     seeds = [folders.read(home) for home in homes]
     if not seeds:
