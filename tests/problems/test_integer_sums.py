@@ -65,7 +65,7 @@ def test_rows_are_shortened_and_rounded(rng):
 @pytest.mark.parametrize("n", [1, 2, 30, 1000])
 @pytest.mark.parametrize("size", [1.0, 1 + 1e-9, 1e3, 1e300])
 def test_no_row_is_too_long(rng, n, size):
-    """The promise rests on this, so that it is asked for whole numbers, of rows at the bound and beyond."""
+    """Privacy rests on this: lengths are compared as whole numbers of Python, at the bound and beyond."""
     A = rng.standard_normal((n, 50))
     A[:, :10] = 1.0  # all entries are rounded the same way
     A *= size * 2.0 / np.linalg.norm(A, axis=0)
@@ -84,7 +84,7 @@ def test_rows_beyond_all_numbers_are_not_longer_either(value):
 
 
 def test_a_row_is_rounded_the_same_whatever_is_beside_it(rng):
-    """Norms that floats add up in another order would differ in the last bits, and so would rounding."""
+    """Alone, in another order, and in another layout of the memory."""
     A = np.asarray(rng.standard_normal((301, 200)) * 3)
     z = GRID.round(A)
     for i in range(0, 200, 7):
