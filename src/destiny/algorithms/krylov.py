@@ -93,8 +93,8 @@ class DestinyKrylov(TotalsMethod):
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
         Q = _rows_in_use(s.block[0])
-        if agents.private and not s.sizes.any():
-            s = replace(s, bounds=_bounds(agents))
+        if agents.private and not s.sizes.any() and (scales := agents.scales()) is not None:
+            s = replace(s, bounds=_bounds(agents, scales))
         s, mean = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean))
         return replace(s, **{name: _shared(value, len(s.X)) for name, value in arrays.items()})
@@ -128,7 +128,7 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
     _multiply(agents, Q, sent[:, : len(Q)], p)
     own = _probe(s)
     bounds = None
-    if agents.private:
+    if s.bounds.any():
         rows = np.full_like(sent[0], X_BOUND * agents.count)
         rows[: len(Q)] = s.bounds[0]
         bounds = [rows, None]
@@ -138,10 +138,10 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
     return replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart)), mean[0]
 
 
-def _bounds(agents: Agents) -> Array:
+def _bounds(agents: Agents, scales: Array) -> Array:
     """sqrt(T_j tr T) for the sum T of the agents' scales: |(C q)_j| is less, by Cauchy and Schwarz."""
-    (scales,) = agents.all_reduce(agents.scales())
-    return shared(np.sqrt(scales[0] * scales[0].sum())[None], len(scales))
+    (total,) = agents.all_reduce(scales)
+    return shared(np.sqrt(total[0] * total[0].sum())[None], len(total))
 
 
 def _next_space(s: KrylovState, Q: Array, mean: Array) -> dict[str, Array | tuple[Array, ...]]:

@@ -12,7 +12,7 @@ from destiny.algorithms.blocks.quadratic_model import pack, solve_each, unpack
 from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.momentum import residual_scale
 from destiny.errors import MismatchError, SettingsError
-from destiny.geometry.scales import column_scales, symmetric_scales
+from destiny.geometry.scales import column_scales
 from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
 from destiny.protocols import Agents, Array, Bounds
 
@@ -142,9 +142,9 @@ class DestinyNewton(TotalsMethod):
 
 def _bounds(s: NewtonState, agents: Agents) -> Bounds | None:
     """What X, R and the model add up to at most, by a sum of their scales; None where it is of no use."""
-    if not agents.private:
+    if not agents.private or (scales := agents.scales()) is None:
         return None
-    u, v = column_scales(s.R, symmetric_scales(unpack(s.model, s.X.shape[1])))
+    u, v = column_scales(s.R, scales)
     (rows, *_), (columns, *_) = agents.all_reduce(u, v)
     model = pack(np.sqrt(np.outer(rows, rows))[None])[0]
     return [X_BOUND * agents.count, np.sqrt(np.outer(rows, columns)), model]

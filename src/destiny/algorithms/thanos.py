@@ -56,7 +56,7 @@ class SmoothedAgents:
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
 
-    def scales(self) -> Array:
+    def scales(self) -> Array | None:
         return self.agents.scales()
 
     def mass(self, X: Array) -> Array:

@@ -124,7 +124,7 @@ class HostedAgents:
         """Constant Hessians A_i of the hosted agents ``(hosted, n, n)``, or None."""
         return self._hosted.hessian() if isinstance(self._hosted, QuadraticHosted) else None
 
-    def scales(self) -> Array:
+    def scales(self) -> Array | None:
         """u ``(hosted, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the constant Hessians A_i."""
         assert isinstance(self._hosted, QuadraticHosted)
         return self._hosted.scales()

@@ -83,8 +83,7 @@ class DecentralizedPCA(Decentralized, PCA):
         Differential privacy of single rows: rows are clipped, and every agent adds noise, once, to the sums
         over its rows. All attributes then come from sums with noise, the mean, the variances and the number
         of rows too: a ratio of variances may exceed 1, and ``n_samples_`` is an estimate. Every fit draws new
-        noise, and uses the budget again. The guarantee does not hold against an attacker who sees exact
-        floating-point numbers.
+        noise, and uses the budget again.
     verbose : bool
         Show a progress bar during the run: rounds, residuals and the time left.
     messages : destiny.Messages, optional

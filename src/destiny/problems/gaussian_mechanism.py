@@ -1,14 +1,9 @@
-"""The analytic Gaussian mechanism of Balle & Wang (ICML 2018), and Gaussian numbers from a secret."""
+"""The analytic Gaussian mechanism of Balle & Wang (ICML 2018)."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cache
-
-import numpy as np
-
-from destiny.protocols import Array
 
 HALVINGS = 100  # of an interval [x, 2 x]: more than the 53 bits of a float
 
@@ -44,16 +39,3 @@ def noise_ratio(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if gaussian_delta(epsilon, middle) <= delta else (middle, high)
     return high
-
-
-def gaussian_noise(key: bytes, count: int) -> Array:
-    """``count`` independent standard normal numbers that nobody can predict without ``key``.
-
-    SHAKE-256 of the key gives 64 bits for each: one for the sign, 53 for the quantile. NumPy's generators are
-    not made to resist somebody who sees numbers that depend on their output.
-    """
-    from scipy.special import ndtri
-
-    words = np.frombuffer(hashlib.shake_256(key).digest(8 * count), dtype="<u8")
-    lower = ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-54)  # quantiles below 1/2
-    return np.asarray(np.where(words & np.uint64(1), -lower, lower), dtype=np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -15,13 +14,12 @@ from destiny.problems.checks import check_ids, check_p, check_scale
 from destiny.problems.data.centred_rows import CentredRows
 from destiny.problems.data.partition import Matrices, Partition, Shift, Source, split_columns
 from destiny.problems.data.tables import Silos
+from destiny.problems.integer_sums import Grid
 from destiny.problems.privacy import (
     MEAN,
     MOMENTS,
     NoiseSource,
     Privacy,
-    clipped_blocks,
-    digest_of,
     on_grid,
     require_privacy,
 )
@@ -155,14 +153,15 @@ def _spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dic
 class PrivatePCA(PCA):
     """PCA of which nobody can learn whether any one row is among the data; see `private`.
 
-    Agent i uses C_i = scale^2 (sum_k a_k a_k^T + E_i) in all rounds, where a_k are its samples, clipped to
-    norm b, and E_i is symmetric with independent N(0, s^2) entries on and above the diagonal.
+    Agent i uses C_i = scale^2 u^2 (sum_k z_k z_k^T + E_i) in all rounds, where u z_k are its samples, clipped
+    to norm b and rounded to multiples of a unit u. E_i is symmetric. Its entries on and above the diagonal
+    are independent normal numbers, rounded down to whole numbers, plus 1/2, so that their mean is 0. The
+    lower triangle repeats the upper one and reveals nothing more.
 
-    One sample more or less changes the upper triangle with its diagonal by the entries a_i a_j, i <= j, of
-    a a^T. Their 2-norm is ((||a||^4 + sum_i a_i^4) / 2)^(1/2) <= ||a||^2 <= b^2, with equality on the
-    coordinate axes: the sensitivity is b^2 and s = b^2 `noise_ratio(epsilon, delta)
-    <destiny.problems.gaussian_mechanism.noise_ratio>`. The lower triangle repeats the upper one and tells
-    nothing more.
+    One sample more or less changes the upper triangle by at most b^2 in the 2-norm, in units of the data
+    squared, and the standard deviation of the noise is at least b^2 `noise_ratio(epsilon, delta)
+    <destiny.problems.gaussian_mechanism.noise_ratio>`. Whatever is computed from C_i is computed from whole
+    numbers with noise: `Grid <destiny.problems.integer_sums.Grid>` has the proof.
 
     C_i need not be positive semidefinite.
     """
@@ -179,24 +178,21 @@ class PrivatePCA(PCA):
 
     def second_moments(self, agent: int) -> Array:
         """C_i, ``(n, n)``: the same bits whenever it is asked for."""
-        data, n = self._silos.load(agent), self.shape[0]
-        bound = self.privacy.row_bound(MOMENTS)
-        total = np.zeros((n, n))
-        for block in clipped_blocks(data, bound):
-            total += block @ block.T
-        upper = np.triu_indices(n)
-        noise = np.zeros((n, n))
-        noise[upper] = self.noise_scale * self.source.draw(
-            agent, MOMENTS, digest_of(data, bound, self.noise_scale), len(upper[0])
-        )
-        noise += np.triu(noise, 1).T
-        return self.scale**2 * (total + noise)
+        data, grid = self._silos.load(agent), self._grid
+        upper = np.triu_indices(self.shape[0])
+        total = grid.moments(data)
+        total[upper] += self.source.draw(agent, MOMENTS, data, grid, len(upper[0]))
+        total = np.triu(total) + np.triu(total, 1).T
+        return np.asarray((self.scale * grid.unit) ** 2 * (total + 0.5))
+
+    @property
+    def _grid(self) -> Grid:
+        return self.privacy.grid_of_moments(self.centred, self.agents)
 
     @property
     def noise_scale(self) -> float:
         """s: the standard deviation of each entry of an agent's noise, in units of the data squared."""
-        ratio = self.privacy.ratio(MOMENTS, self.centred, self.agents)
-        return ratio * self.privacy.row_bound(MOMENTS) ** 2
+        return self._grid.unit**2 * 2.0**self._grid.bits
 
     @property
     def centred(self) -> bool:
@@ -204,22 +200,12 @@ class PrivatePCA(PCA):
         return bool(self._silos.shifts)
 
     def private_totals(self, agent: int) -> Array:
-        """The sums of the features over an agent's samples, and their number, with noise: ``(n + 1,)``.
-
-        A sample a, clipped to norm b, adds (a, c) to what is sent, whose norm is at most (b^2 + c^2)^(1/2).
-        The squared error of the mean, sensitivity^2 (n + b^2/c^2) ratio^2 / m^2 if the mean is as long as b,
-        is least for c = b / n^(1/4).
-        """
+        """The sums of the features over an agent's samples, and their number, with noise: ``(n + 1,)``."""
         data, n = self._silos.load(agent), self.shape[0]
-        bound = self.privacy.row_bound(MEAN)
-        weight = bound / n**0.25
-        scale = self.privacy.ratio(MEAN, True, self.agents) * math.hypot(bound, weight)
-        sums = np.append(np.zeros(n), weight * data.shape[1])
-        for block in clipped_blocks(data, bound):
-            sums[:-1] += block.sum(axis=1)
-        sums += scale * self.source.draw(agent, MEAN, digest_of(data, bound, scale), n + 1)
-        sums[-1] /= weight
-        return sums
+        grid, weight = self.privacy.grid_of_sums(self.agents, n)
+        totals = np.append(grid.sums(data), weight * data.shape[1])
+        totals += self.source.draw(agent, MEAN, data, grid, n + 1)
+        return np.asarray((totals + 0.5) * np.append(np.full(n, grid.unit), 1 / weight))
 
     def private_mean(self, totals: Array) -> Array:
         """The mean ``(n,)`` from averages of `private_totals`: the same bits at all agents.
@@ -259,8 +245,7 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
 
     Everything that agents send, all answers, objectives and eigenvalues then come from matrices that are
     private already: any method, any number of rounds and of runs on the returned problem may follow. Another
-    call draws other noise, and costs the budget again. The guarantee does not hold against an attacker who
-    sees exact floating-point numbers (`Privacy`).
+    call draws other noise, and costs the budget again.
 
     Parameters
     ----------

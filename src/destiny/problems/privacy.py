@@ -7,7 +7,6 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.problems.data.columns import blocks
-from destiny.problems.gaussian_mechanism import gaussian_noise, noise_ratio
+from destiny.problems.gaussian_mechanism import noise_ratio
+from destiny.problems.integer_sums import Grid
+from destiny.problems.rounded_normal import Whole, rounded_normal
 from destiny.protocols import Array
 from destiny.validation import is_number, is_whole
 
@@ -36,9 +37,8 @@ class Privacy:
 
     Whoever sees everything an agent sends, in all rounds of all runs on one problem, learns almost the same
     whether or not any one row is among its data: every event is at most exp(epsilon) times as likely with the
-    row as without it, and the other way round, up to delta. This does not hold against an attacker who sees
-    exact floating-point numbers, because the noise is not drawn from a discrete distribution: their last bits
-    reveal whether a row is among the data. See docs/differential-privacy.md.
+    row as without it, and the other way round, up to delta. This holds for the exact bits of what is sent:
+    rows and noise are whole numbers of a unit. See docs/differential-privacy.md.
 
     Parameters
     ----------
@@ -103,6 +103,25 @@ class Privacy:
         ratio = noise_ratio(self.epsilon, self.delta) / math.sqrt(share)
         return ratio / math.sqrt(agents) if self.noise == "together" else ratio
 
+    def grid_of_sums(self, agents: int, columns: int) -> tuple[Grid, int]:
+        """The grid of the sums of the rows, and how many units a row adds to their count.
+
+        A sample z of norm at most b adds (z, c) to the sums, whose norm is at most (b^2 + c^2)^(1/2). The
+        squared error of the mean, sensitivity^2 (n + b^2/c^2) ratio^2 / m^2 if the mean is as long as b, is
+        least for c = b / n^(1/4).
+        """
+        ratio, share = self.ratio(MEAN, True, agents), columns**-0.25
+        grid = Grid.of(self.row_bound(MEAN), ratio, agents, 1, math.hypot(1.0, share))
+        return grid, int(grid.length * share)
+
+    def grid_of_moments(self, centred: bool, agents: int) -> Grid:
+        """The grid of the second moments.
+
+        A sample z changes the upper triangle with its diagonal by the products z_i z_j, i <= j, whose 2-norm
+        ((||z||^4 + sum_i z_i^4) / 2)^(1/2) is at most ||z||^2, with equality on the coordinate axes.
+        """
+        return Grid.of(self.row_bound(MOMENTS), self.ratio(MOMENTS, centred, agents), agents, 2)
+
     def row_bound(self, purpose: str) -> float:
         """What rows are clipped to."""
         return self.mean_bound if purpose == MEAN and self.mean_bound is not None else self.bound
@@ -161,12 +180,13 @@ class NoiseSource:
         """Tells secrets from each other without telling them."""
         return hashlib.sha256(b"fingerprint" + self.secret).hexdigest()[:16]
 
-    def draw(self, agent: int, purpose: str, content: bytes, count: int) -> Array:
-        """``count`` standard normal numbers of an agent for something with the digest ``content``."""
+    def draw(self, agent: int, purpose: str, data: NDArray[Any], grid: Grid, count: int) -> Whole:
+        """``count`` rounded normal numbers of an agent, to be added to sums of ``data`` on ``grid``."""
+        content = digest_of(data, grid.bound, grid.length, grid.bits)
         label, secret = f"{agent} {purpose} ", self.secret
         if self.privacy.secret is not None:
             _record(Path(self.privacy.secret), label, content.hex())
-        return gaussian_noise(secret + label.encode() + content, count)
+        return rounded_normal(secret + label.encode() + content, count, grid.bits)
 
 
 def digest_of(data: NDArray[Any], *further: object) -> bytes:
@@ -175,18 +195,6 @@ def digest_of(data: NDArray[Any], *further: object) -> bytes:
     for block in blocks(data):
         checksum.update(block.tobytes())
     return checksum.digest()
-
-
-def clip(data: Array, bound: float) -> Array:
-    """Samples ``(n, m)`` of which those of a norm above ``bound`` are scaled down to it."""
-    norms = np.linalg.norm(data, axis=0)
-    shorter = bound * (1 - 4 * np.finfo(np.float64).eps)  # rounding must not leave a sample too long
-    return data * np.where(norms > bound, shorter / np.maximum(norms, bound), 1.0)
-
-
-def clipped_blocks(data: NDArray[Any], bound: float) -> Iterator[Array]:
-    """Samples in float64, some at a time, each of at most this norm."""
-    return (clip(block, bound) for block in blocks(data))
 
 
 def on_grid(mean: Array, bound: float) -> Array:

@@ -175,7 +175,7 @@ class Quadratic:
     """
 
     def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
-        self._shape, self._factor = shape, factor
+        self._shape, self._factor, self._noisy = shape, factor, False
         places: dict[int, list[int]] = {}
         groups: dict[int, list[tuple[Array, ...]]] = {}
         totals: list[Array] = []
@@ -203,10 +203,11 @@ class Quadratic:
 
     @classmethod
     def from_grams(cls, grams: Iterable[Array], shape: tuple[int, int], factor: float) -> Quadratic:
-        """Objectives c <C_i X, X> of symmetric matrices C_i ``(n, n)``, definite or not."""
+        """Objectives c <C_i X, X> of symmetric matrices C_i ``(n, n)`` with noise, definite or not."""
         stack = np.stack(list(grams))
         problem = cls((), shape, factor, 1.0)
         problem._agents, problem._parts = len(stack), [(np.arange(len(stack)), Grams(factor, stack))]
+        problem._noisy = True
         return problem
 
     def mean(self) -> Grams | None:
@@ -226,8 +227,13 @@ class Quadratic:
             out[places] = part.hessian()
         return out
 
-    def scales(self) -> Array:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the matrices of `hessian`."""
+    def scales(self) -> Array | None:
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the matrices of `hessian`.
+
+        None of matrices with noise: agents that share the noise may tell the sum of the matrices, no more.
+        """
+        if self._noisy:
+            return None
         out = np.empty((self._agents, self._shape[0]))
         for places, part in self._parts:
             out[places] = part.scales()

@@ -143,16 +143,13 @@ class HostedTotal:
             total = weight * A if total is None else total + weight * A
         return total
 
-    def scales(self) -> Array:
-        """Those of the sum: the weighted sums of the parts' scales."""
-        total: Array = sum(
-            (
-                abs(weight) * part.scales()
-                for weight, part in zip(self.weights, self.parts, strict=True)
-                if isinstance(part, QuadraticHosted)
-            ),
-            np.zeros(()),
-        )
+    def scales(self) -> Array | None:
+        """Those of the sum: the weighted sums of the parts' scales; None if a part has none."""
+        parts = [part.scales() if isinstance(part, QuadraticHosted) else None for part in self.parts]
+        known = [scales for scales in parts if scales is not None]
+        if len(known) < len(parts):
+            return None
+        total: Array = sum((abs(w) * u for w, u in zip(self.weights, known, strict=True)), np.zeros(()))
         return total
 
     def _add(self, terms: Iterable[Array]) -> Array:

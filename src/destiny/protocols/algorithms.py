@@ -45,8 +45,11 @@ class Agents(Protocol):
         None where some f_i is not quadratic or does not know its A_i.
         """
 
-    def scales(self) -> Array:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``, for the A_i of `hessian`, without computing them."""
+    def scales(self) -> Array | None:
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``, for the A_i of `hessian`, without computing them.
+
+        None where nothing but the A_i themselves may be told.
+        """
 
     def mass(self, X: Array) -> Array:
         """d M_i X_i of the hosted agents, where the constraint is X^T M X = I with M = sum M_i; else X."""

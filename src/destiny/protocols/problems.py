@@ -36,8 +36,11 @@ class QuadraticHosted(Hosted, Protocol):
     def hessian(self) -> Array | None:
         """A_i ``(agents, n, n)`` with grad f_i(X + V) - grad f_i(X) = A_i V; None where there is none."""
 
-    def scales(self) -> Array:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``: the diagonals, where A_i is semidefinite."""
+    def scales(self) -> Array | None:
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``: the diagonals, where A_i is semidefinite.
+
+        None where nothing but the A_i themselves may be told, as noise was added to them.
+        """
 
 
 @runtime_checkable
