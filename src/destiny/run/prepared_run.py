@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from destiny.run.moment import Moment
 from destiny.run.observation import GlobalMeasures
 from destiny.run.options import SolveOptions
 from destiny.run.progress import ProgressBar
+from destiny.run.references import data_bytes, least_bytes
 from destiny.run.result import Result
 from destiny.run.settings import settings_of
 from destiny.run.stopping import Seconds, Stop, remaining_rules
@@ -124,7 +125,7 @@ class Run:
         }
 
     def _result(self, moment: Moment, stop: Stop) -> Result:
-        return make_result(
+        result = make_result(
             moment,
             stop,
             self.problem,
@@ -136,6 +137,11 @@ class Run:
             choice=self.choice,
             signal=self.driver.signal,
             messages=self.options.messages,
+        )
+        return replace(
+            result,
+            data_bytes=data_bytes(self.problem, self.network, moment.team),
+            least_bytes=least_bytes(self.problem.shape, self.network.agents),
         )
 
     def _compare_halves(self, moment: Moment, X: Array) -> square.Half | None:

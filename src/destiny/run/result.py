@@ -133,6 +133,9 @@ class Result(RunOutcome):
         Of a number in a message: 64, or 8 or 16 where messages are small.
     clip : int
         Neighbours of an agent that may have lied; with one or more the answer is approximate.
+    data_bytes, least_bytes : int or None
+        To hold ``bytes`` against: all data sent to one agent along the tree, where their number is known; and
+        one n x p matrix from every other agent, the least that any method sends.
     interrupted : str or None
         Name of the signal that ended the run, if one did and the caller's handler returned.
     regulariser : str or None
@@ -160,6 +163,8 @@ class Result(RunOutcome):
     bits: int = FULL
     clip: int = 0
     regulariser: str | None = None
+    data_bytes: int | None = None
+    least_bytes: int = 0
 
     @property
     def sparsity(self) -> float:
@@ -167,10 +172,21 @@ class Result(RunOutcome):
         return sparsity(self.X)
 
     def details(self) -> list[str]:
-        """The regulariser and the zeros of the answer, if there is one."""
-        if self.regulariser is None:
-            return []
-        return [f"  {100 * self.sparsity:.1f} % of the entries of X are zero, by {self.regulariser}"]
+        """What the bytes are held against; the regulariser and the zeros of the answer, if there is one."""
+        lines = [f"  for comparison, {self.references}"] if self.references else []
+        if self.regulariser is not None:
+            lines.append(f"  {100 * self.sparsity:.1f} % of the entries of X are zero, by {self.regulariser}")
+        return lines
+
+    @property
+    def references(self) -> str:
+        """What the bytes that were sent are held against, for people; empty for one agent."""
+        if not self.least_bytes:
+            return ""
+        least = f"one n x p matrix per agent: {format_bytes(self.least_bytes)}"
+        if self.data_bytes is None:
+            return least
+        return f"all data to one agent: {format_bytes(self.data_bytes)}; {least}"
 
     def final_measures(self) -> Measures:
         """The measures at the end."""
@@ -212,6 +228,8 @@ class Result(RunOutcome):
             "rounds": self.rounds,
             "scalars": self.scalars,
             "bytes": self.bytes,
+            **({} if self.data_bytes is None else {"data_bytes": self.data_bytes}),
+            **({"least_bytes": self.least_bytes} if self.least_bytes else {}),
             "gradients": self.gradients,
             "minibatches": self.minibatches,
             "values": self.values,
@@ -249,6 +267,7 @@ class Result(RunOutcome):
             ("method", f"{self.settings['kind']}, {counted(len(self.agents), 'agent')}"),
             ("X", f"{n} x {p}"),
             ("cost", ", ".join(self.costs())),
+            *([("for comparison", self.references)] if self.references else []),
             ("time", f"{self.seconds:.2f} s"),
             ("stationarity", f"{m.stationarity:.1e}"),
             ("consensus", f"{m.consensus:.1e}"),
