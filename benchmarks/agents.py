@@ -1,4 +1,4 @@
-"""Agents over TLS on 2 cores: a round against the bare exchange of its bytes, and over a slow line."""
+"""Agents over TLS on 2 cores: a sum against the bare exchange of its bytes, private, and over slow lines."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from destiny.agents.engine import SingleAgentEngine
 from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
-from destiny.agents.privacy.masks import Masks
-from destiny.agents.privacy.sent_log import SentLog
-from destiny.agents.start import open_privacy
+from destiny.agents.start import open_hiding
+from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
+from destiny.engines.private_sums import PrivateSums
 
-AGENTS, NUMBERS = 8, 2**15  # 256 KB a message
-MORE = 8  # numbers in a message besides: attempt and exponents of private sums
-BURSTS, CALLS = 12, 20
-DELAY = 0.05  # seconds one way
+AGENTS, NUMBERS = 8, 2**19  # 4 MB a message
+MORE = 1  # word in a private message that counts the agents
+BURSTS, CALLS = 6, 4
+DELAY, BANDWIDTH = 0.02, 12.5e6  # seconds one way and bytes a second of a slow line: 100 Mbit/s
 EXPERIMENT = """
 [problem]
 kind = "pca"
@@ -68,7 +68,7 @@ class Bare(asyncio.BufferedProtocol):
 
 
 class Worker:
-    """One agent that exchanges rounds of numbers, its own way or barely."""
+    """One agent that takes part in sums, its own way or barely."""
 
     def __init__(self, path: Path, numbers: int) -> None:
         settings = agents.read(path)
@@ -81,27 +81,34 @@ class Worker:
             60,
             Limits(8 * (numbers + MORE), settings.agents, 10**9),
         )
-        path.with_name("checkpoints").mkdir()
-        privacy = open_privacy(settings, path.with_name("checkpoints"))
-        engine = SingleAgentEngine(self.connections, settings.index, Outbox(), privacy)
+        folder = path.with_name("checkpoints")
+        folder.mkdir()
+        hiding = open_hiding(settings, folder)
+        links = [n.index for n in settings.neighbours]
+        notary = Notary(settings.index, settings.agents, links) if hiding is None else hiding.notary
+        statements = Statements(notary, self.connections.neighbours, folder, settings.run)
+        engine = SingleAgentEngine(self.connections, settings.index, Outbox(), statements, hiding)
         self.agents = engine.connect(settings.problem, settings.network).agents
-        if privacy is not None:
-            self.agents.sum_privately(depth=1)  # only sums are measured
+        if hiding is not None:
+            self.agents.private_sums = PrivateSums(settings.agents, hiding)
         exchange = self.connections.store
         assert isinstance(exchange, Exchange)
-        self.block = np.random.default_rng(settings.index).standard_normal((1, numbers))
+        self.block = np.random.default_rng(settings.index).uniform(-1, 1, (1, numbers))
         self.exchange, self.message = exchange, bytes(8 * numbers)
+        tree, me = self.agents.tree, settings.index
         self.transports = [
-            n.connection.transport for n in self.connections.neighbours if n.connection is not None
+            n.connection.transport
+            for n in self.connections.neighbours
+            if n.connection is not None and (tree.parents[me] == n.index or tree.parents[n.index] == me)
         ]
 
-    def round(self) -> None:
+    def sum(self) -> None:
         """The engine's."""
-        (self.block,) = self.agents.mix(self.block)
-        self.exchange.outbox.prune(self.exchange.round)  # as checkpoints do
+        self.agents.all_reduce(self.block, bounds=[float(self.agents.count)])
+        self.exchange.outbox.prune(self.exchange.turn)  # as checkpoints do
 
     def bare(self, calls: int) -> None:
-        """The same bytes over the same connections, and nothing else."""
+        """The same bytes over the links of the tree, all at once and in both directions, and nothing else."""
         links = [t.get_protocol() for t in self.transports]
         loop, call = self.connections.loop, 0
         future = loop.create_future()
@@ -130,7 +137,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
         me = Worker(Path(path), numbers)
         watched = cProfile.Profile() if profile else None
         for burst in range(bursts + 1):
-            for kind in ("round", "bare"):
+            for kind in ("sum", "bare"):
                 print("ready", flush=True)
                 sys.stdin.readline()
                 start, used = time.perf_counter(), time.process_time()
@@ -140,7 +147,7 @@ def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> No
                     if watched is not None and burst:
                         watched.enable()
                     for _ in range(calls):
-                        me.round()
+                        me.sum()
                     if watched is not None:
                         watched.disable()
                 seconds, cpu = time.perf_counter() - start, time.process_time() - used
@@ -177,7 +184,7 @@ def launch(
     ]
     best: dict[str, list[float]] = {}
     for burst in range(bursts + 1):
-        for kind in ("round", "bare"):
+        for kind in ("sum", "bare"):
             together(jobs)
             times = [json.loads(_line(job)) for job in jobs]
             slowest, cpu = max(t[2] for t in times), sum(t[3] for t in times)
@@ -216,14 +223,16 @@ def files(
     scaffold.write_certificates(folder / "set")
 
 
-def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> None:
-    """A line that hands on what it gets after a while, in both directions; runs for ever in a thread."""
+def relay(listen: tuple[str, int], target: tuple[str, int]) -> None:
+    """A line of `BANDWIDTH` and `DELAY` in either direction; runs for ever in a thread."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        loop = asyncio.get_running_loop()
-        while part := await reader.read(2**18):
-            loop.call_later(delay, writer.write, part)
-        loop.call_later(delay, writer.close)
+        loop, free = asyncio.get_running_loop(), 0.0
+        while part := await reader.read(2**14):
+            free = max(free, loop.time()) + len(part) / BANDWIDTH  # when the line has taken these bytes
+            loop.call_at(free + DELAY, writer.write, part)
+            await asyncio.sleep(free - loop.time())
+        loop.call_at(free + DELAY, writer.close)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -240,19 +249,16 @@ def relay(listen: tuple[str, int], target: tuple[str, int], delay: float) -> Non
     asyncio.run(main())
 
 
-def slow_line(folder: Path, host: str) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Two agents next to each other, and the same with a relay between them."""
-    pairs = []
-    for k, delay in enumerate((0.0, DELAY)):
-        port = 7800 + 10 * k
-        files(folder / f"pair-{k}", destiny.networks.path(2), host, port)
-        if delay:
-            path = folder / f"pair-{k}" / "set" / "agent-0" / scaffold.FILE
-            path.write_text(path.read_text().replace(f"{host}:{port + 1}", f"{host}:{port + 5}"))
-            line = ((host, port + 5), (host, port + 1), delay)
-            threading.Thread(target=relay, args=line, daemon=True).start()
-        pairs.append(launch(folder / f"pair-{k}" / "set", NUMBERS // 8, bursts=4, calls=10))
-    return pairs[0], pairs[1]
+def slow_lines(folder: Path, host: str) -> float:
+    """Seconds of a sum of a path of five agents, two levels on either side, over slow lines."""
+    port, network = 7800, destiny.networks.path(5)
+    files(folder / "slow", network, host, port)
+    for k in range(network.agents - 1):  # the lower index calls the higher one
+        path = folder / "slow" / "set" / f"agent-{k}" / scaffold.FILE
+        path.write_text(path.read_text().replace(f"{host}:{port + k + 1}", f"{host}:{port + 10 + k}"))
+        line = ((host, port + 10 + k), (host, port + k + 1))
+        threading.Thread(target=relay, args=line, daemon=True).start()
+    return launch(folder / "slow" / "set", NUMBERS, bursts=2, calls=2)["sum"][0]
 
 
 def main() -> None:
@@ -260,70 +266,24 @@ def main() -> None:
     network = destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files(folder / "eight", network, host, 7700)
-        best = launch(folder / "eight" / "set", NUMBERS)
-        for kind, (seconds, cpu, _) in best.items():
-            print(f"     {kind:6} {1e3 * seconds:8.2f} ms, {1e3 * cpu:8.2f} ms of CPU at all {AGENTS} agents")
-        links = 2 * len(network.edges)
-        title = f"a round of {AGENTS} agents, {links} messages of 256 KB"
-        report(title, best["round"][0] / best["bare"][0], 1.5, "the bare exchange")
+        files(folder / "plain", network, host, 7700)
         files(folder / "private", network, host, 7750, private=True)
-        hidden = launch(folder / "private" / "set", NUMBERS)["round"]
-        print(
-            f"     private {1e3 * hidden[0]:7.2f} ms, {1e3 * hidden[1]:8.2f} ms of CPU at all {AGENTS} agents"
-        )
-        for part, seconds in (("masks", masking(network)), ("the log", logging(folder))):
-            share = 100 * seconds / hidden[1]
-            print(f"     {part:7} {'':10} {1e3 * seconds:8.2f} ms of CPU, {share:.0f} % of a private round")
-        report("a round with private sums", hidden[0] / best["round"][0], 1.5, "a plain one")
-        memory(folder, host)
-        near, far = slow_line(folder, host)
-        for kind, (seconds, *_) in (("near", near["round"]), ("far", far["round"])):
-            print(f"     {kind:6} {1e3 * seconds:8.2f} ms a round of 2 agents, 32 KB")
-        expected = DELAY + near["round"][0]
+        best = launch(folder / "plain" / "set", NUMBERS)
+        hidden = launch(folder / "private" / "set", NUMBERS)["sum"]
+        for kind, (seconds, cpu, memory) in {**best, "private": hidden}.items():
+            print(
+                f"     {kind:8} {1e3 * seconds:8.1f} ms, {1e3 * cpu:8.1f} ms of CPU at all {AGENTS} agents, "
+                f"{memory / 2**20:.0f} MB at one"
+            )
+        title = f"a sum of {AGENTS} agents, {2 * (AGENTS - 1)} messages of 4 MB"
+        report(title, best["sum"][0] / best["bare"][0], 1.3, "the bare exchange")
+        report("a private sum", hidden[0] / best["sum"][0], 1.3, "a plain one")
+        seconds = slow_lines(folder, host)
+        expected = 4 * DELAY + 8 * NUMBERS / BANDWIDTH
+        print(f"     slow     {1e3 * seconds:8.1f} ms a sum of 5 agents on a path, 4 MB")
         report(
-            "a round over a line of 50 ms", far["round"][0] / expected, 1.2, "the delay and the local work"
+            "a sum over lines of 20 ms and 100 Mbit/s", seconds / expected, 1.5, "delay and size by bandwidth"
         )
-
-
-def masking(network: destiny.networks.Network) -> float:
-    """Seconds that all agents together take for the masks of a round."""
-    streams = int(np.sum(network.degrees * (network.degrees - 1)))
-    masks = Masks(0, {k + 1: bytes([k + 1]) * 32 for k in range(10)})
-    numbers, exponents = np.zeros(NUMBERS, dtype=np.int64), np.array([4])
-    times = []
-    for k in range(20):
-        start = time.process_time()
-        masks.add(numbers, k, 0, exponents)
-        times.append((time.process_time() - start) / len(masks.pairs))
-    return streams * min(times)
-
-
-def logging(folder: Path) -> float:
-    """Seconds that all agents together take for the tags of a round's numbers, written to their logs."""
-    log, numbers, times = SentLog(folder, "benchmark"), np.zeros(NUMBERS), []
-    for k in range(20):
-        start = time.process_time()
-        log.add_round(k, numbers)
-        times.append(time.process_time() - start)
-    log.close()
-    return AGENTS * min(times)
-
-
-def memory(folder: Path, host: str) -> None:
-    """What an agent with private sums takes by its links and by the number of agents."""
-    names = {"ring-6": destiny.networks.ring(6), "ring-12": destiny.networks.ring(12)}
-    names |= {"complete-6": destiny.networks.complete(6)}
-    taken = {}
-    for k, (name, network) in enumerate(names.items()):
-        files(folder / name, network, host, 7600 + 20 * k, private=True)
-        taken[name] = launch(folder / name / "set", NUMBERS, bursts=1, calls=4)["round"][2]
-        size = f"{taken[name] / 2**20:5.1f} MB for its rounds"
-        print(f"     one of {network.agents} agents, with {network.degrees[0]} links: {size}")
-    report(
-        "memory with twice the agents, as many links", taken["ring-12"] / taken["ring-6"], 1.1, "that of 6"
-    )
-    report("memory with 5 links", taken["complete-6"] / taken["ring-6"], 2.5, "that with 2")
 
 
 def resident() -> int:
