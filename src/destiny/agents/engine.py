@@ -80,7 +80,10 @@ class SingleAgentEngine:
             self.hiding.begin(known)
 
     def _exchange(self, network: TopologyBase) -> Exchange:
-        return Exchange(self.connections, network, self.index, self.outbox, self.statements, self.few_bits)
+        begun = None if self.hiding is None else self.hiding.log.end
+        return Exchange(
+            self.connections, network, self.index, self.outbox, self.statements, self.few_bits, begun
+        )
 
     def nobody(self) -> DestinyError:
         """The error to raise: which neighbours are missing, and why."""

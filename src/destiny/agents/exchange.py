@@ -47,6 +47,8 @@ class Exchange:
         What every agent tells all others once; None where no sums are made.
     few_bits : bool
         Whether messages hold integers before the numbers (`destiny.engines.quantisation`).
+    begun : int, optional
+        Where it is known, one after the last turn that an earlier process of this agent has begun to send.
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class Exchange:
         outbox: Outbox,
         statements: Statements | None = None,
         few_bits: bool = False,
+        begun: int | None = None,
     ) -> None:
         self.connections, self.network, self.outbox = connections, network, outbox
-        self.statements, self.few_bits = statements, few_bits
+        self.statements, self.few_bits, self.begun = statements, few_bits, begun
         self.words = 0  # of integers in the messages of this round
         self.ids = np.array([index], dtype=np.intp)
         self.turn = outbox.end
@@ -219,8 +222,11 @@ class Exchange:
             raise Refusal(f"sent round {header.round} where round {due} was due")
         if header.round > self.turn + BUFFERS:
             raise Refusal("sent more rounds than it may be ahead")
-        current = self.size is not None and header.round == self.turn
-        exact = self._due(peer) if current else None
+        exact = None
+        if header.round < self.turn:  # this agent did not wait for it: the neighbour had nothing to send
+            exact = 0
+        elif self.size is not None and header.round == self.turn:
+            exact = self._due(peer)
         largest = self.connections.limits.largest
         if not (0 <= header.length <= largest and header.length % 8 == 0 and exact in (None, header.length)):
             expected = f"at most {largest}" if exact is None else str(exact)
@@ -307,8 +313,11 @@ class Exchange:
     def max_received(self, peer: Neighbour) -> int:
         """A neighbour can only have rounds of this agent before this one.
 
-        How far an earlier process of this agent came is known only from the neighbours' first HELLOs.
+        Where there is no log of it, how far an earlier process of this agent came is known only from the
+        neighbours' first HELLOs.
         """
+        if self.begun is not None:
+            return max(self.begun, self.outbox.end)
         if peer.connection_count == 0:
             return self.connections.limits.rounds
         return max(peer.first_need, self.next_active_round(peer, self.outbox.end))

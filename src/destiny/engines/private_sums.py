@@ -13,7 +13,16 @@ from typing import Protocol
 
 import numpy as np
 
-from destiny.engines.words import LIMBS, Words, from_narrow, from_wide, to_narrow, to_wide
+from destiny.engines.words import (
+    LIMBS,
+    Exponents,
+    Words,
+    exponents,
+    from_narrow,
+    from_wide,
+    to_narrow,
+    to_wide,
+)
 from destiny.errors import PrivacyError
 from destiny.protocols import Array, Bounds
 
@@ -24,8 +33,12 @@ PREFIX = "private/"  # of the arrays in a checkpoint
 class Hiding(Protocol):
     """How an agent hides its words from the others."""
 
-    def hide(self, turn: int, parts: Sequence[Words]) -> None:
-        """Add masks to the words of a sum, in place; they must not be those of another sum."""
+    def hide(self, turn: int, parts: Sequence[Words], units: Exponents) -> None:
+        """Add masks to the words of a sum, in place; they must not be those of another sum.
+
+        ``units`` are the exponents of the narrow words (`destiny.engines.words.exponents`). Masks of agents
+        whose words have other units, or are not as many, must not cancel: their total would mean nothing.
+        """
 
     def learn(self, totals: Sequence[Words]) -> None:
         """The totals that this agent was told: masks of later sums depend on them."""
@@ -66,7 +79,7 @@ class PrivateSums:
         if wide:
             parts.append(np.stack([to_wide(row) for row in np.concatenate(wide, 1)]))
         if self.hiding is not None:
-            self.hiding.hide(turn, [part[0] for part in parts])
+            self.hiding.hide(turn, [part[0] for part in parts], exponents(limits, limits.shape))
         return parts
 
     def decode(self, totals: Sequence[Words], blocks: Sequence[Array], bounds: Bounds) -> list[Array]:

@@ -23,6 +23,7 @@ EXCESS = 1e-9  # by which rounding may lift a number above its bound, relative t
 LARGEST_BOUND = 2.0**1023  # numbers above a bound by its excess are still finite
 
 Words = NDArray[np.uint64]
+Exponents = NDArray[np.intc]
 
 
 class OutOfRangeError(DestinyError, OverflowError):
@@ -99,14 +100,14 @@ def to_narrow(numbers: Array, bounds: Array) -> Words:
         At least the total over all agents of the magnitudes, the same at every agent. The unit is 2^(E - 61)
         for the least E with bound < 2^E. Numbers whose bound is 0 must be 0.
     """
-    exponents = _exponents(bounds, numbers.shape)
+    E = exponents(bounds, numbers.shape)
     if not (fits := np.abs(numbers) <= bounds * (1 + EXCESS)).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
             f"Entry {k} must be a finite number of at most {bounds[k]:.6g} in magnitude, its bound, "
             f"but is {numbers[k]:.6g}: the data differ from those of the bound, or are not finite."
         )
-    rounded = np.rint(np.ldexp(numbers, BITS - exponents)).astype(np.int64)
+    rounded = np.rint(np.ldexp(numbers, BITS - E)).astype(np.int64)
     return rounded.view(np.uint64).astype(WORD, copy=False)
 
 
@@ -116,10 +117,10 @@ def from_narrow(words: Words, bounds: Array) -> Array:
     A total above its bound by more than `EXCESS` raises `OutOfRangeError`. Totals below 2^-1022 are rounded
     twice.
     """
-    exponents = _exponents(bounds, words.shape)
+    E = exponents(bounds, words.shape)
     signed = words.astype(np.uint64, copy=False).view(np.int64)
     with np.errstate(over="ignore"):  # infinity is above every bound
-        numbers: Array = np.ldexp(signed.astype(np.float64), exponents - BITS)
+        numbers: Array = np.ldexp(signed.astype(np.float64), E - BITS)
     if not (fits := np.abs(numbers) <= bounds * (1 + EXCESS)).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
@@ -179,7 +180,7 @@ def _bit_length(words: Words) -> NDArray[np.intp]:
     return np.frexp((words & ~(words >> np.uint64(1))).astype(np.float64))[1].astype(np.intp)
 
 
-def _exponents(bounds: Array, shape: tuple[int, ...]) -> NDArray[np.intc]:
+def exponents(bounds: Array, shape: tuple[int, ...]) -> Exponents:
     """The least E with bound < 2^E; 0 of a bound 0."""
     if bounds.shape != shape or len(shape) != 1:
         raise ValueError(
@@ -191,5 +192,5 @@ def _exponents(bounds: Array, shape: tuple[int, ...]) -> NDArray[np.intc]:
             f"Bound {k} must be between 0 and 2^1023, but is {bounds[k]:.6g}. "
             "Measure the data in other units, or correct them."
         )
-    exponents: NDArray[np.intc] = np.frexp(bounds)[1]
-    return exponents
+    found: Exponents = np.frexp(bounds)[1]
+    return found

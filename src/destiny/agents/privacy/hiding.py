@@ -15,7 +15,7 @@ from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.statements import Statements
 from destiny.engines.private_sums import PREFIX
-from destiny.engines.words import Words
+from destiny.engines.words import Exponents, Words
 from destiny.protocols import Array
 
 PAST = f"{PREFIX}past"
@@ -55,16 +55,14 @@ class AgentHiding:
             },
         )
 
-    def hide(self, turn: int, parts: Sequence[Words]) -> None:
+    def hide(self, turn: int, parts: Sequence[Words], units: Exponents) -> None:
         """Add the masks of a sum, once: other words for the same turn are refused."""
         assert self.masks is not None
+        layout = json.dumps([turn, [words.shape for words in parts]]).encode() + units.astype("<i4").tobytes()
+        agreed = hashlib.sha256(self.past.digest + layout).digest()
         for place, words in enumerate(parts):
-            self.masks.add_to(words, self._key(turn, place))
+            self.masks.add_to(words, hashlib.sha256(agreed + str(place).encode()).digest())
         self.log.add(turn, parts)
-
-    def _key(self, turn: int, place: int) -> bytes:
-        """What tells the masks of a part of a sum from all others."""
-        return hashlib.sha256(self.past.digest + f"{turn} {place}".encode()).digest()
 
     def learn(self, totals: Sequence[Words]) -> None:
         """The totals of a sum are a part of the past."""
