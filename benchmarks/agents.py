@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from destiny.agents.privacy.masks import Masks
 from threadpoolctl import threadpool_limits
 
 import destiny
@@ -29,7 +30,6 @@ from destiny.agents.engine import SingleAgentEngine
 from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
-from destiny.agents.privacy.masks import Masks
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits

@@ -6,8 +6,8 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
-
 from destiny.agents.privacy.masks import ALL, Masks, RunKey
+
 from destiny.engines import Local, fixed_point
 from destiny.engines.hosted import HostedAgents
 from tests.helpers.small_problems import small_problem

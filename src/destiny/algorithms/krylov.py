@@ -44,12 +44,13 @@ class KrylovState(TotalsState):
 class DestinyKrylov(TotalsMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
-    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents obtain the same C Q, extend the same Krylov space by it, and take
-    the p leading Ritz vectors in it for X: that is the method for pooled data, and nothing depends on how
-    the data are divided over the agents. See docs/krylov.md.
+    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents
+    obtain the same C Q, extend the same Krylov space by it, and take the p leading Ritz vectors in it for X:
+    that is the method for pooled data, and nothing depends on how the data are divided over the agents. See
+    docs/krylov.md.
 
-    A message has 2 n p numbers. An agent's neighbours learn C_i Q, for each Q; with private messages only
-    the mean.
+    A message has 2 n p numbers. An agent's parent in the tree learns the sum of C_i Q over the agent and those
+    below it, for each Q; with private messages only the mean.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class DestinyKrylov(TotalsMethod):
         problem="pca",
     )
 
-    def init(self, X: Array, agents: Agents) -> KrylovState:
+    def init(self, X: Array, agents: Agents) -> KrylovState:  # noqa: ARG002
         """The first block is random, the same everywhere; no communication."""
         k, n, p = X.shape
         most = min(n, MOST * WIDTH * p)

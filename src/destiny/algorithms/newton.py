@@ -77,8 +77,8 @@ class DestinyNewton(TotalsMethod):
         A = agents.hessian()
         if A is None:
             raise MismatchError(
-                "destiny-newton averages quadratic objectives, as those of PCA and regression; this one is not "
-                "quadratic, or does not say so: use destiny-lbfgs"
+                "destiny-newton averages quadratic objectives, as those of PCA and regression; this one is "
+                "not quadratic, or does not say so: use destiny-lbfgs"
             )
         zero = np.zeros((k, 1, 1))
         return NewtonState(

@@ -1,4 +1,4 @@
-"""The spanning tree along which sums travel (`HostedAgents.all_reduce`): a function of the network's links."""
+"""The spanning tree along which sums travel (`HostedAgents.all_reduce`), from the network's links."""
 
 from __future__ import annotations
 
@@ -73,10 +73,11 @@ class Tree:
 
 
 def spanning_tree(W: csr_array[Any, Any]) -> Tree:
-    """The tree of shortest ways from the most central agent; every agent's parent is its first nearer neighbour.
+    """The tree of shortest ways from the most central agent.
 
-    Of equally central agents among the first `CANDIDATES`, the first is the root. ``W (d, d)`` is any matrix
-    whose entries beside the diagonal are the links.
+    Every agent's parent is the first of its neighbours that are nearer to the root. Of equally
+    central agents among the first `CANDIDATES`, the first is the root. ``W (d, d)`` is any matrix whose
+    entries beside the diagonal are the links.
     """
     from scipy.sparse.csgraph import dijkstra  # longer to import than all of this package
 

@@ -47,7 +47,7 @@ class Cost:
 
     rounds: int
     numbers: int
-    """One after the other over a link: long messages of a sum travel up and down in pieces at the same time."""
+    """One after the other over a link: long messages of a sum travel up and down in pieces at once."""
     messages: int
     """Numbers sent in all, over all links."""
 
@@ -141,8 +141,9 @@ def choose(
 
     It is averaged models or Krylov spaces where they apply, otherwise quasi-Newton steps by totals, if they
     are predicted to take less time than momentum: a round costs its delay and the time to send its message.
-    With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0 where a run has none. ``disclose`` is whether neighbours may be sent
-    second moments, or gradients at points that all know.
+    With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0
+    where a run has none. ``disclose`` is whether neighbours may be sent second moments, or gradients at
+    points that all know.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
