@@ -49,8 +49,8 @@ class DestinyKrylov(TotalsMethod):
     that is the method for pooled data, and nothing depends on how the data are divided over the agents. See
     docs/krylov.md.
 
-    A message has 2 n p numbers. An agent's parent in the tree learns the sum of C_i Q over the agent and those
-    below it, for each Q; with private messages only the mean.
+    A message has 2 n p numbers. An agent's parent in the tree learns the sum of C_i Q over the agent and
+    those below it, for each Q; with private messages only the mean.
 
     Parameters
     ----------

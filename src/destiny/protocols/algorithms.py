@@ -46,7 +46,7 @@ class Agents(Protocol):
         """
 
     def scales(self) -> Array:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the A_i of `hessian`, not computing them."""
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` of the A_i of `hessian`, not computing them."""
 
     def mass(self, X: Array) -> Array:
         """d M_i X_i of the hosted agents, where the constraint is X^T M X = I with M = sum M_i; else X."""
