@@ -63,7 +63,7 @@ class DestinyKrylov(TotalsMethod):
         "DESTINY by Krylov spaces",
         "this package; docs/krylov.md",
         sends=WIDTH,
-        numbers=4,
+        numbers=2,
         rounds="rounds",
         totals=True,
         averaged="its second moments times vectors that all agents know",
