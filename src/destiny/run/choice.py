@@ -17,6 +17,7 @@ from destiny.algorithms import (
 )
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
+from destiny.engines.private_sums import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
@@ -113,6 +114,8 @@ class Totals:
         assert about is not None
         if self.method is DestinyLBFGS:  # the first step alone sends two matrices
             about = replace(about, sends=1)
+        if messages.private:  # numbers without a bound are wide, and one shows whether masks cancel
+            about = replace(about, numbers=WIDE * about.numbers + 1)
         size, steps = numbers_in(about, shape), self.steps
         if self.method is DestinyKrylov:  # p vectors in the first step and 2 p in each later one are all n
             n, p = shape
@@ -171,12 +174,12 @@ def choose(
     method = min(costs, key=lambda m: costs[m].time)
     algorithm, cost = method(), costs.pop(method)
     others = [f"{other} of {m.kind}" for m, other in costs.items()]
+    first = "" if why is None else f"{why}; "
+    if messages.private:
+        return Choice(algorithm, f"{first}it uses sums over all agents alone; about {cost} are predicted")
     if cost.time <= momentum.time:
-        first = "" if why is None else f"{why}; "
         against = f"{momentum} or more of destiny-momentum"
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
-    if messages.private:
-        return Choice(algorithm, f"it uses sums over all agents alone; about {cost} are predicted")
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 
