@@ -125,7 +125,7 @@ def test_a_step_takes_twice_the_radius_and_all_agents_have_the_same_bits(name):
     result = destiny.solve(destiny.problems.sdl.from_data(B, 3, d), network, DestinyLBFGS(), seed=7)
     assert result.converged
     radius = int(shortest_path(network.W, unweighted=True).max(axis=1).min())
-    assert result.rounds == 2 * network.diameter + 2 * radius * result.steps
+    assert result.rounds == 2 * radius * result.steps
     assert (result.agents == result.agents[0]).all()
 
 
@@ -321,12 +321,12 @@ def test_agents_of_a_process_share_what_they_remember():
 
 def test_what_it_cannot_do_is_refused_in_a_sentence():
     problem, ring = small_problem("sdl"), destiny.networks.ring(6)
-    with pytest.raises(SettingsError, match="a network that stays"):
+    with pytest.raises(SettingsError, match="needs a static network"):
         destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyLBFGS())
     with pytest.raises(SettingsError, match="exact totals"):
         destiny.solve(problem, ring, DestinyLBFGS(), messages=destiny.Messages(bits=8))
-    with pytest.raises(SettingsError, match="diameter must be"):
-        DestinyLBFGS(diameter=-1)
+    with pytest.raises(SettingsError, match="depth must be"):
+        DestinyLBFGS(depth=-1)
     with pytest.raises(SettingsError, match="memory must be"):
         DestinyLBFGS(memory=0)
 

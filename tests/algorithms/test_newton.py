@@ -1,18 +1,15 @@
-"""DESTINY with an averaged model: the local solver, the models, the guards, the number of rounds."""
-
-from dataclasses import replace
+"""DESTINY with an averaged model: the local solver, the answers, the number of rounds."""
 
 import numpy as np
 import pytest
 from scipy.linalg import eigh, svd
 
 import destiny
-from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.leading_axes import refined
-from destiny.algorithms.blocks.quadratic_model import left_hessian, misfit, pack, unpack
+from destiny.algorithms.blocks.quadratic_model import pack, unpack
 from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
 from destiny.algorithms.newton import DestinyNewton
-from destiny.errors import PrivacyError, SettingsError
+from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.stiefel import random_point, subspace_distance
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import agents_of, small_problem
@@ -55,25 +52,6 @@ def test_triangles_are_unpacked_as_they_were():
     assert (unpack(pack(A), 6) == A).all()
 
 
-@pytest.mark.parametrize("kind", ["pca", "olsr"])
-def test_closed_hessians_are_those_of_differences(kind):
-    problem = small_problem(kind, 4, 0)
-    problem = problem + 0.5 * problem
-    agents = agents_of(problem, destiny.networks.ring(4))
-    X = np.stack([random_point(*problem.shape, k) for k in range(4)])
-    closed = agents.hessian()
-    np.testing.assert_allclose(closed, left_hessian(agents, X), atol=1e-6 * np.abs(closed).max())
-    assert (misfit(agents, X, closed) < 1e-6).all()
-
-
-def test_a_hessian_of_another_form_is_noticed():
-    problem = destiny.problems.sdl.synthetic(n=10, m=200, p=3, agents=4, seed=0)
-    agents = agents_of(problem, destiny.networks.ring(4))
-    assert agents.hessian() is None
-    X = np.stack([random_point(10, 3, 0)] * 4)
-    assert (misfit(agents, X, left_hessian(agents, X)) > 0.3).all()
-
-
 NETWORKS = [
     destiny.networks.erdos_renyi(12, prob=0.4, seed=7),
     destiny.networks.ring(16),
@@ -82,62 +60,17 @@ NETWORKS = [
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=["random", "ring", "star"])
-def test_quadratic_objectives_take_one_step_of_three_diameters(network):
+def test_quadratic_objectives_take_one_sum(network):
     d = network.agents
     problem = destiny.problems.pca.synthetic(n=40, m=40 * d, p=4, xi=0.9, agents=d, seed=7)
     result = destiny.solve(problem, network, DestinyNewton(), every=1, seed=7)
     assert result.converged
-    assert result.rounds == 3 * network.diameter < rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
+    assert result.rounds == 2 * network.depth
+    assert result.scalars == 2 * (d - 1) * (40 * 41 // 2 + 2 * 40 * 4)
     assert (result.agents == result.agents[0]).all(), "the same bits at every agent"
     assert subspace_distance(result.X, destiny.problems.pca.solution(problem)) < 1e-8
     assert result.gradients == 1
     assert "products" in result.notes[-1]
-
-
-def test_agents_that_do_not_fit_the_model_go_on_with_momentum_in_the_same_step():
-    problem = destiny.problems.sdl.synthetic(n=10, m=300, p=2, agents=6, seed=0)
-    network = destiny.networks.erdos_renyi(6, prob=0.6, seed=0)
-    result = destiny.solve(problem, network, DestinyNewton())
-    assert result.converged
-    assert any("destiny-momentum" in note for note in result.notes)
-    alone = destiny.solve(problem, network)
-    assert abs(result.measures.objective - alone.measures.objective) < 1e-6 * abs(alone.measures.objective)
-
-
-def test_a_run_resumes_to_the_same_bits_before_and_after_the_change(tmp_path):
-    problem = destiny.problems.sdl.synthetic(n=8, m=200, p=2, agents=5, seed=1)
-    network = destiny.networks.ring(5)
-    whole = destiny.solve(problem, network, DestinyNewton(), rounds=200, tolerance=0)
-    for rounds in (6, 100):
-        folder = tmp_path / str(rounds)
-        options = {"checkpoint": folder, "checkpoint_every": 1, "tolerance": 0}
-        destiny.solve(problem, network, DestinyNewton(), rounds=rounds, **options)
-        again = destiny.solve(problem, network, DestinyNewton(), rounds=200, resume=True, **options)
-        assert (again.X == whole.X).all()
-
-
-def test_models_that_are_not_constant_are_renewed():
-    def value(X, A):
-        return float(-np.sum((A.T @ X) ** 2) / 2 + np.sum(X**2) ** 2)
-
-    def gradient(X, A):
-        return -A @ (A.T @ X) + 4 * np.sum(X**2) * X
-
-    rng = np.random.default_rng(3)
-    silos = [rng.standard_normal((8, 30)) for _ in range(4)]
-    problem = destiny.problems.custom.problem(value, gradient, data=silos, shape=(8, 1))
-    moments = destiny.iterate(problem, destiny.networks.ring(4), DestinyNewton())
-    states = [next(moments).state for _ in range(5)]
-    assert np.abs(states[1].model - states[0].model).max() > 1e-3
-    agents = agents_of(problem, destiny.networks.ring(4))
-    for s in states:
-        A = left_hessian(agents, s.X)
-        np.testing.assert_allclose(s.model, pack(A), atol=1e-9)
-        np.testing.assert_allclose(s.R, agents.gradient(s.X) - A @ s.X, atol=1e-9)
-    result = destiny.solve(problem, destiny.networks.ring(4), DestinyNewton())
-    assert result.converged
-    C = sum(A @ A.T for A in silos)
-    assert subspace_distance(result.X, eigh(C, subset_by_index=(7, 7))[1]) < 1e-8
 
 
 def test_agents_agree_to_stop_by_themselves():
@@ -156,100 +89,6 @@ def test_threads_give_the_same_bits(threads):
     )
     for name, array in flatten(one.state).items():
         assert (array == flatten(several.state)[name]).all(), name
-
-
-def test_what_it_cannot_do_is_refused_in_a_sentence():
-    problem, ring = small_problem("pca", 6, 0), destiny.networks.ring(6)
-    lossy = destiny.networks.link_loss(ring, 0.2, seed=0)
-    with pytest.raises(SettingsError, match="a network that stays"):
-        destiny.solve(problem, lossy, DestinyNewton())
-    wide = destiny.problems.pca.PCA([np.ones((2001, 2))] * 6, 1)
-    with pytest.raises(SettingsError, match=r"n up to 2000; found n = 2001"):
-        destiny.solve(wide, ring, DestinyNewton())
-    with pytest.raises(SettingsError, match="diameter must be"):
-        DestinyNewton(diameter=-1)
-    with pytest.raises(SettingsError, match="spectrum must be"):
-        DestinyNewton(spectrum=(0.5, 1.0))
-
-
-def test_steps_that_lead_nowhere_end_in_momentum():
-    """A model whose slope does not fall: a gradient that is not that of the values, with a turn in it."""
-    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
-
-    def gradient(X, A):
-        return -A @ (A.T @ X) + 3 * X @ turn * np.sin(40 * X[0, 0])
-
-    rng = np.random.default_rng(1)
-    silos = [rng.standard_normal((6, 20)) / 5 for _ in range(4)]
-    problem = destiny.problems.custom.problem(lambda X, A: 0.0, gradient, data=silos, shape=(6, 2))
-    result = destiny.solve(problem, destiny.networks.ring(4), DestinyNewton(), rounds=200)
-    assert any("went on with destiny-momentum" in note for note in result.notes)
-
-
-@pytest.mark.parametrize("kind", ["pca", "olsr"])
-def test_private_messages_take_the_same_rounds_and_twice_the_numbers(kind):
-    problem, network = small_problem(kind, 8, 0), destiny.networks.ring(8)
-    plain, private = (
-        destiny.solve(problem, network, DestinyNewton(), every=1, messages=destiny.Messages(private=p))
-        for p in (False, True)
-    )
-    assert private.converged
-    assert private.rounds == plain.rounds
-    assert 1.9 * plain.scalars < private.scalars < 2.1 * plain.scalars
-    assert (private.agents == private.agents[0]).all(), "the same bits at every agent"
-    assert private.measures.objective == pytest.approx(plain.measures.objective, abs=1e-12)
-
-
-class Voter(DestinyNewton):
-    """Agent 0 votes for momentum in every step, without any reason."""
-
-    def init(self, X, agents):
-        return self.lie(super().init(X, agents), agents)
-
-    def step(self, s, agents):
-        return self.lie(super().step(s, agents), agents)
-
-    def lie(self, s, agents):
-        return replace(s, vote=np.where(agents.ids[:, None, None] == 0, 1.0, s.vote))
-
-
-def one_column(agents=4):
-    """An objective that is not quadratic, but of which every Hessian has the form V -> A V."""
-
-    def gradient(X, A):
-        return -A @ (A.T @ X) + 4 * np.sum(X**2) * X
-
-    silos = [np.random.default_rng(k).standard_normal((8, 30)) for k in range(agents)]
-    value = lambda X, A: float(-np.sum((A.T @ X) ** 2) / 2 + np.sum(X**2) ** 2)  # noqa: E731
-    return destiny.problems.custom.problem(value, gradient, data=silos, shape=(8, 1))
-
-
-@pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("kind", ["pca", "olsr"])
-def test_votes_are_ignored_where_models_are_exact(kind, private):
-    problem, network = small_problem(kind, 5, 0), destiny.networks.ring(5)
-    honest, voted = (
-        destiny.solve(problem, network, method(), messages=destiny.Messages(private=private))
-        for method in (DestinyNewton, Voter)
-    )
-    assert not voted.state.fallen.any()
-    assert (voted.X == honest.X).all()
-    assert voted.notes == honest.notes
-
-
-def test_with_private_messages_a_vote_ends_the_run_in_a_sentence():
-    problem, network = one_column(), destiny.networks.ring(4)
-    messages = destiny.Messages(private=True)
-    assert destiny.solve(problem, network, DestinyNewton(), messages=messages).converged
-    with pytest.raises(PrivacyError, match="asks to change from destiny-newton to destiny-momentum"):
-        destiny.solve(problem, network, Voter(), messages=messages)
-
-
-def test_with_plain_messages_a_vote_is_logged_and_noted(caplog):
-    result = destiny.solve(one_column(), destiny.networks.ring(4), Voter())
-    (said,) = [r.getMessage() for r in caplog.records if r.name == "destiny.run.driver"]
-    assert said.startswith("after step 1 destiny-newton went on with destiny-momentum: ")
-    assert any(note.startswith("went on with destiny-momentum: ") for note in result.notes)
 
 
 @pytest.mark.parametrize(("feature", "factor"), [(0, 1e3), (7, 1e6), (11, 1e8)])
@@ -279,3 +118,58 @@ def test_agents_agree_to_stop_where_all_data_are_zero():
     problem = destiny.problems.PCA([np.zeros((4, 5))] * 3, 2)
     result = destiny.solve(problem, destiny.networks.ring(3), DestinyNewton(), decentralised=True, rounds=60)
     assert result.converged, result.reason
+
+
+@pytest.mark.parametrize("kind", ["pca", "olsr"])
+def test_hessians_are_derivatives_of_gradients(kind):
+    problem = small_problem(kind, 4, 0)
+    problem = problem + 0.5 * problem
+    agents = agents_of(problem, destiny.networks.ring(4))
+    X, V = (np.stack([random_point(*problem.shape, seed + k) for k in range(4)]) for seed in (0, 9))
+    np.testing.assert_allclose(agents.gradient(X + V) - agents.gradient(X), agents.hessian() @ V, atol=1e-12)
+
+
+def test_a_run_resumes_to_the_same_bits(tmp_path):
+    problem, network = small_problem("olsr", 5, 1), destiny.networks.ring(5)
+    whole = destiny.solve(problem, network, DestinyNewton(), rounds=40, tolerance=0)
+    options = {"checkpoint": tmp_path, "checkpoint_every": 1, "tolerance": 0}
+    destiny.solve(problem, network, DestinyNewton(), rounds=8, **options)
+    again = destiny.solve(problem, network, DestinyNewton(), rounds=40, resume=True, **options)
+    for name, array in flatten(whole.state).items():
+        assert (array == flatten(again.state)[name]).all(), name
+
+
+@pytest.mark.parametrize("kind", ["pca", "olsr"])
+def test_private_messages_take_one_more_sum_of_scales(kind):
+    problem, network = small_problem(kind, 8, 0), destiny.networks.ring(8)
+    plain, private = (
+        destiny.solve(problem, network, DestinyNewton(), every=1, messages=destiny.Messages(private=p))
+        for p in (False, True)
+    )
+    assert private.converged
+    assert private.rounds == 2 * plain.rounds
+    n, p = problem.shape
+    assert private.bytes == plain.bytes + 8 * 14 * (2 + 6 * (n + p))  # wide words, and a count in each sum
+    assert (private.agents == private.agents[0]).all(), "the same bits at every agent"
+    np.testing.assert_allclose(private.X, plain.X, atol=1e-9)
+
+
+def test_a_limit_of_rounds_counts_the_sum_of_scales():
+    problem, network = small_problem("pca", 8, 0), destiny.networks.ring(8)
+    private = destiny.Messages(private=True)
+    for rounds, steps in ((8, 0), (15, 0), (16, 1)):
+        result = destiny.solve(problem, network, DestinyNewton(), rounds=rounds, messages=private)
+        assert (result.steps, result.rounds <= rounds) == (steps, True)
+
+
+def test_what_it_cannot_do_is_refused_in_a_sentence():
+    problem, ring = small_problem("pca", 6, 0), destiny.networks.ring(6)
+    with pytest.raises(SettingsError, match="needs a static network"):
+        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyNewton())
+    wide = destiny.problems.pca.PCA([np.ones((2001, 2))] * 6, 1)
+    with pytest.raises(SettingsError, match=r"n up to 2000; found n = 2001"):
+        destiny.solve(wide, ring, DestinyNewton())
+    with pytest.raises(SettingsError, match="depth must be"):
+        DestinyNewton(depth=-1)
+    with pytest.raises(MismatchError, match="not quadratic, or does not say so: use destiny-lbfgs"):
+        destiny.solve(small_problem("sdl"), ring, DestinyNewton())

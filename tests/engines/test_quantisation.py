@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import destiny
-from destiny.engines.fixed_point import OUTSIDE
-from destiny.engines.quantisation import LEAST, NARROW, Copies, layout, quantise
+from destiny.engines.quantisation import LEAST, NARROW, OUTSIDE, Copies, layout, quantise
 from tests.helpers.small_problems import agents_of, small_problem
 
 RNG = np.random.default_rng(0)

@@ -164,9 +164,8 @@ def test_an_average_costs_what_it_says_and_all_agents_know_it():
     found = average(lambda i: np.array([i, i**2]))
     assert np.allclose(list(found.by_agent.values()), [3, 13], rtol=1e-14, atol=0)
     assert sorted(found.by_agent) == list(range(7))
-    assert average.rounds == 9 < network.rounds_to_average(1e-16)  # three diameters
-    # Seven links in both directions: a distance; two numbers, a count, a parent; two and a count.
-    assert average.scalars == 14 * 3 * (1 + 4 + 3)
+    assert average.rounds == 2 * network.depth == 6
+    assert average.scalars == 2 * 6 * 2  # two numbers up and down the six links of the tree
 
 
 def test_random_state_decides_and_parameters_stay(X):

@@ -32,7 +32,7 @@ def test_it_is_pca_of_all_rows_in_three_averages(decay):
     assert_same(found, PCA(3, svd_solver="full").fit(X))
     assert found.converged_
     assert len(found.history_) == 0
-    assert found.n_rounds_ == 3 * 3 * networks.ring(5).diameter  # each along a spanning tree
+    assert found.n_rounds_ == 3 * 2 * networks.ring(5).depth
 
 
 def test_sparse_rows_are_the_same_rows():

@@ -35,7 +35,7 @@ ESTIMATORS = {
     "ridge": DecentralizedRidge(random_state=0),
     "private": DecentralizedPCA(2, random_state=0, messages=Messages(private=True)),
     "private run": DecentralizedPCA(
-        2, method="destiny-momentum", random_state=0, messages=Messages(private=True)
+        2, method="destiny-krylov", random_state=0, messages=Messages(private=True)
     ),
 }
 

@@ -14,11 +14,14 @@ import numpy as np
 
 import destiny
 from destiny.engines.placement import assign_ranks
+from destiny.engines.ranks import tree_sums
 from destiny.protocols import Agents, Array
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import generalised, procrustes, small_problem
 
-SCATTERED = ("destiny", "links fail", "agree", "one entry", "private sums", "8 bits", "generalised", "faps")
+SCATTERED = ("destiny", "links fail", "agree", "one entry", "8 bits", "generalised", "faps", "destiny-newton")
+SCATTERED += ("private sums", "private krylov", "private lbfgs")
+CHUNKS = {"evenly": tree_sums.CHUNK, "scattered": 1, "messages": 16}  # numbers: messages of several chunks
 PRIVACY = destiny.problems.Privacy(epsilon=5, delta=1e-3, bound=0.2, seed=0)
 AGENTS = 11  # more than 8, from where NumPy adds numbers in another order; not divisible by 2, 3 or 4
 
@@ -114,8 +117,8 @@ def cases() -> dict[str, tuple]:
     found |= {
         "private sums": (pca, ring, None, {"rounds": 150, **private}),
         "private agree": (pca, ring, None, agreeing | private),
-        "private other state": (pca, ring, Drift(), short | private),
-        "private diverges": (*found["diverges"][:3], short | private),
+        "private krylov": (pca, fixed, destiny.DestinyKrylov(), short | private),
+        "private lbfgs": (small_problem("sdl", AGENTS), fixed, None, short | private),
         "8 bits": (pca, ring, None, {"rounds": 150, **eight}),
         "8 bits agree": (pca, ring, None, agreeing | eight),
         "8 bits other state": (pca, ring, Drift(), short | eight),
@@ -169,6 +172,7 @@ def main(folder: Path) -> None:
     for way, options in engines(destiny.engines.mpi().ranks.size).items():
         engine = destiny.engines.mpi(**options, deadline=120)
         engine.ranks.one_host &= way != "messages"
+        tree_sums.CHUNK = CHUNKS[way]
         for name, (problem, network, algorithm, settings) in cases().items():
             if way != "evenly" and name not in SCATTERED:
                 continue

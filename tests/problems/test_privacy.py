@@ -155,7 +155,7 @@ def test_the_private_mean(rng):
     assert totals.sums[-1] == pytest.approx(10_000, rel=1e-2)
     assert np.array_equal(totals.sizes, np.abs(totals.sums))  # nothing but what has noise is sent
     assert result.notes[:2] == [
-        "centred: the mean of 5 columns was subtracted (22 rounds)",
+        "centred: the mean of 5 columns was subtracted (4 rounds)",
         "differentially private: epsilon = 1, delta = 0.001, rows of norm 4 (each agent's noise suffices "
         "alone)",
     ]

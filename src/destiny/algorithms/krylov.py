@@ -44,12 +44,13 @@ class KrylovState(TotalsState):
 class DestinyKrylov(TotalsMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
-    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents obtain the same C Q, extend the same Krylov space by it, and take
-    the p leading Ritz vectors in it for X: that is the method for pooled data, and nothing depends on how
-    the data are divided over the agents. See docs/krylov.md.
+    A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents
+    obtain the same C Q, extend the same Krylov space by it, and take the p leading Ritz vectors in it for X:
+    that is the method for pooled data, and nothing depends on how the data are divided over the agents. See
+    docs/krylov.md.
 
-    A message has 2 n p numbers. An agent's neighbours learn C_i Q, for each Q; with private messages only
-    the mean.
+    A message has 2 n p numbers. An agent's parent in the tree learns the sum of C_i Q over the agent and
+    those below it, for each Q; with private messages only the mean.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class DestinyKrylov(TotalsMethod):
         "DESTINY by Krylov spaces",
         "this package; docs/krylov.md",
         sends=2,
-        numbers=4,
+        numbers=2,
         rounds="rounds",
         totals=True,
         averaged="its second moments times vectors that all agents know",
@@ -78,7 +79,7 @@ class DestinyKrylov(TotalsMethod):
         if self.width not in (1, 2):
             raise SettingsError(f"width must be 1 or 2; found {self.width!r}")
 
-    def init(self, X: Array, agents: Agents) -> KrylovState:
+    def init(self, X: Array, agents: Agents) -> KrylovState:  # noqa: ARG002
         """The first block is random, the same everywhere; no communication."""
         k, n, p = X.shape
         count = VECTORS // self.width

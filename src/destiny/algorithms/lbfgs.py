@@ -81,9 +81,8 @@ class DestinyLBFGS(TotalsMethod):
     """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
 
     A step averages the gradients and values of all f_i at one common point along a spanning tree
-    (`Agents.all_reduce`). All agents obtain the same means, and from
-    them the same next point: they run one method for pooled data, and never disagree, whatever they hold.
-    See docs/lbfgs.md.
+    (`Agents.all_reduce`). All agents obtain the same means, and from them the same next point: they run one
+    method for pooled data, and never disagree, whatever they hold. See docs/lbfgs.md.
 
     A message has n p numbers and a few more, that of the first step 2 n p. An agent's neighbours learn sums
     of gradients at points that all know; with private messages only the mean over all agents.
@@ -102,7 +101,7 @@ class DestinyLBFGS(TotalsMethod):
         "DESTINY by quasi-Newton steps",
         "this package; docs/lbfgs.md",
         sends=2,
-        numbers=7,
+        numbers=5,
         rounds="rounds",
         totals=True,
         averaged="its gradients at points that all agents know",

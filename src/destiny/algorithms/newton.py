@@ -78,8 +78,8 @@ class DestinyNewton(TotalsMethod):
         A = agents.hessian()
         if A is None:
             raise MismatchError(
-                "destiny-newton averages quadratic objectives, as those of PCA and regression; this one is not "
-                "quadratic, or does not say so: use destiny-lbfgs"
+                "destiny-newton averages quadratic objectives, as those of PCA and regression; this one is "
+                "not quadratic, or does not say so: use destiny-lbfgs"
             )
         zero = np.zeros((k, 1, 1))
         return NewtonState(
@@ -97,7 +97,7 @@ class DestinyNewton(TotalsMethod):
     def step(self, s: NewtonState, agents: Agents) -> NewtonState:
         """Average, in the first step the models too, and minimise the mean model."""
         if s.scale.all():
-            (Z,), R, model = averages(agents, s.X), s.R, s.model
+            (Z,), R, model = averages(agents, s.X, bounds=[X_BOUND * agents.count]), s.R, s.model
         else:
             Z, R, model = averages(agents, s.X, s.R, s.model, bounds=_bounds(s, agents))
         # The means have the same bits at all agents: what follows from them is computed once in a process.

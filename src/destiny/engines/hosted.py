@@ -189,7 +189,7 @@ class HostedAgents:
         """Sums over all agents, read-only, the same bits at every agent (`destiny.engines.exchange`).
 
         Every agent sends one message to its parent in the tree and one to each child: twice the depth of the
-        tree in rounds. The numbers of `flood` ride along and are added up, too.
+        tree in rounds. The numbers of `flood` ride along, 0 or 1 here: the largest is known to all.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class HostedAgents:
             limits.append(float(self.network.agents))
         totals = self._summed(blocks, limits)
         if self.flood is not None:
-            self.flood = np.full(len(self.ids), totals[-1][0])
+            self.flood = np.full(len(self.ids), np.minimum(totals[-1][0], 1.0))
         return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))
 
     def _summed(self, blocks: Sequence[Array], bounds: Bounds) -> Sequence[Array]:

@@ -47,7 +47,7 @@ class Hiding(Protocol):
         """What a checkpoint must keep of it, with the agent on axis 0; names begin with `PREFIX`."""
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from the arrays of a checkpoint, nothing where a run begins; ValueError if they are damaged."""
+        """Go on from the arrays of a checkpoint, none where a run begins; ValueError if they are damaged."""
 
 
 class PrivateSums:
@@ -120,7 +120,7 @@ def _limits(count: int, blocks: Sequence[Array], bounds: Bounds) -> Array:
 
 def _uncancelled(count: int) -> str:
     return (
-        f"the masks of {count} agents must cancel in a total, but they do not: an agent was told other totals "
-        "or has other settings than the rest, or does not follow the protocol; nothing can be learnt from such "
-        "a total, and all agents must start a new run"
+        f"the masks of {count} agents must cancel in a total, but they do not: an agent was told other "
+        "totals or has other settings than the rest, or does not follow the protocol; nothing can be learnt "
+        "from such a total, and all agents must start a new run"
     )

@@ -8,9 +8,10 @@ from destiny.protocols import Array
 
 
 def symmetric_scales(A: Array) -> Array:
-    """u ``(..., n)`` with |A_jk|^2 <= u_j u_k for symmetric A ``(..., n, n)``; the diagonal if A is semidefinite.
+    """u ``(..., n)`` with |A_jk|^2 <= u_j u_k for symmetric A ``(..., n, n)``.
 
-    By Cauchy and Schwarz, sums over agents satisfy sum |A_jk| <= sqrt(sum u_j sum u_k).
+    It is the diagonal if A is semidefinite. By Cauchy and Schwarz, sums over agents satisfy
+    sum |A_jk| <= sqrt(sum u_j sum u_k).
     """
     sizes = np.abs(A)
     u = np.diagonal(sizes, axis1=-2, axis2=-1).copy()

@@ -46,7 +46,7 @@ class Agents(Protocol):
         """
 
     def scales(self) -> Array | None:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k``, for the A_i of `hessian`, without computing them.
+        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` of the A_i of `hessian`, not computing them.
 
         None where nothing but the A_i themselves may be told.
         """

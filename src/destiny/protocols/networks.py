@@ -59,7 +59,7 @@ class TopologyBase(ABC):
 
     @property
     def depth(self) -> int | None:
-        """Levels of that tree, or an upper bound where an agent does not know it yet; None if there is none."""
+        """Levels of that tree, an upper bound where an agent does not know it yet; None if there is none."""
         return None if self.tree is None else self.tree.depth
 
     @property

@@ -17,6 +17,7 @@ from destiny.algorithms import (
 )
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
+from destiny.engines.private_sums import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
@@ -48,7 +49,7 @@ class Cost:
 
     rounds: int
     numbers: int
-    """One after the other over a link: long messages of a sum travel up and down in pieces at the same time."""
+    """One after the other over a link: long messages of a sum travel up and down in pieces at once."""
     messages: int
     """Numbers sent in all, over all links."""
 
@@ -120,6 +121,8 @@ class Totals:
         assert about is not None
         if self.method is DestinyLBFGS:  # the first step alone sends two matrices
             about = replace(about, sends=1)
+        if messages.private:  # numbers without a bound are wide, and one shows whether masks cancel
+            about = replace(about, numbers=WIDE * about.numbers + 1)
         size, steps = numbers_in(about, shape), self.steps
         if isinstance(settings, DestinyKrylov):  # p vectors in the first step, then as many as are sent
             size = numbers_in(replace(about, sends=settings.width), shape)
@@ -151,8 +154,9 @@ def choose(
 
     It is averaged models or Krylov spaces where they apply, otherwise quasi-Newton steps by totals, if they
     are predicted to take less time than momentum: a round costs its delay and the time to send its message.
-    With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0 where a run has none. ``disclose`` is whether neighbours may be sent
-    second moments, or gradients at points that all know.
+    With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0
+    where a run has none. ``disclose`` is whether neighbours may be sent second moments, or gradients at
+    points that all know.
     """
     if problem.generalised:
         return Choice(CDADT(), "the constraint is X^T M X = I")
@@ -181,12 +185,12 @@ def choose(
     method = min((m for m in costs if costs[m].time <= quick), key=lambda m: costs[m].messages)
     algorithm, cost = method.make(), costs.pop(method)
     others = [f"{other} of {m.method.kind}" for m, other in costs.items() if not m.narrow]
+    first = "" if why is None else f"{why}; "
+    if messages.private:
+        return Choice(algorithm, f"{first}it uses sums over all agents alone; about {cost} are predicted")
     if cost.time <= momentum.time:
-        first = "" if why is None else f"{why}; "
         against = f"{momentum} or more of destiny-momentum"
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
-    if messages.private:
-        return Choice(algorithm, f"it uses sums over all agents alone; about {cost} are predicted")
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
 

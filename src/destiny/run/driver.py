@@ -73,6 +73,8 @@ class Driver:
         The first that returns a `Stop` ends the run.
     observe : Observation
     store : Store
+    private : bool
+        Whether messages are private: the first step then takes one more sum, of scales.
     cost : int
         Rounds of the last step.
     signal : str or None
@@ -84,9 +86,10 @@ class Driver:
     agreement: DecentralisedStop
     observe: Observation
     store: Store
+    private: bool = False
 
     def __post_init__(self) -> None:
-        self.cost = self.algorithm.rounds_per_step
+        self.cost = self.algorithm.rounds_per_step * (1 + self.private)
         self.interval = 1 if self.algorithm.few_steps else self.observe.every
         self.signal: str | None = None
         self.begun = False

@@ -51,18 +51,22 @@ def sentences(run: Run) -> list[str]:
     """How many rounds a run may take, and how much it sends in each of them."""
     limit, messages = run.options.rounds, run.options.messages
     silent = silent_step(run.problem, run.network, run.algorithm, run.observed.X[0], 0, messages)
-    lines = [f"in a round every agent sends each neighbour up to {amount(silent.largest, silent.bytes)}"]
+    about = run.algorithm.about
+    totals, a_sum = about is not None and about.totals, max(1, run.algorithm.rounds_per_step)
+    message = f"up to {amount(silent.largest, silent.bytes)}"
+    lines = [f"in a round every agent sends each neighbour {message}"]
+    if totals:
+        lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
     if isinstance(run.problem, Centred):
         first = largest_message(run.problem)
         lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
-        f"; over one link that is at most {size(limit * silent.bytes)} each way"
+        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * silent.bytes)} each way"
     )
     if run.choice is not None:
         lines.insert(0, f"chosen, as {run.choice.reason}")
-    about = run.algorithm.about
     if about is not None and about.averaged and not messages.private:
         lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines

@@ -81,7 +81,7 @@ def prepare(
             tolerance.append(Exhausted())
         rules = [*tolerance, Diverged(), *o.rules, *limits]
         agreement = DecentralisedStop(method, topology, o.tolerance if o.decentralised else None)
-        driver = Driver(method, rules, agreement, observed, store)
+        driver = Driver(method, rules, agreement, observed, store, o.messages.private)
         if o.resume:
             store.load(engine, len(X))
         else:

@@ -17,9 +17,7 @@ def require_private(algorithm: AlgorithmBase, problem: ProblemBase, network: Top
         raise MismatchError(
             f"{about.title} is a method for one agent, which has nobody to hide from: leave private out"
         )
-    if (
-        about is None or about.totals
-    ):  # a method of the user's own is refused when it averages over neighbours
+    if about is None or about.totals:  # a method of one's own is refused when it averages over neighbours
         return
     raise MismatchError(
         f"private messages are sums over all agents, which {algorithm.kind} does not use: {_instead(problem)}"
@@ -50,7 +48,7 @@ def exposure(network: TopologyBase) -> str | None:
         )
     if network.agents < HIDING:
         return (
-            f"private messages need at least {HIDING} agents, as each of two can subtract its own numbers from "
-            f"the total; found {network.agents}: add a party, or leave private out"
+            f"private messages need at least {HIDING} agents, as each of two can subtract its own numbers "
+            f"from the total; found {network.agents}: add a party, or leave private out"
         )
     return None

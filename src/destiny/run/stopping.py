@@ -17,6 +17,7 @@ from destiny.validation import is_number, is_whole
 # Rounds to wait for news of all agents: far more than lossy paths need, and seconds to look through.
 FLOOD_LEAST, FLOOD_PER_AGENT = 10_000, 100
 CONVERGED = "converged: "  # how reasons begin that claim convergence
+MANY = 2000  # agents of a static network, above which its diameter takes longer than a run
 DIVERGED = 1e8  # of a measure: no method comes back from there, as H grows like the fifth power of X
 
 
@@ -156,9 +157,12 @@ def remaining_rules(rules: Sequence[Rule], rounds: int, seconds: float, least: i
 def flooding_time(network: TopologyBase, start: int) -> int:
     """Rounds from round ``start`` until every agent has heard, through others, of every other.
 
-    On a fixed network this is the diameter. On one that changes it follows from the rounds' links, which
-    every process knows without talking; so all agents compute the same number.
+    On a static network this is the diameter, or for many agents twice the depth of the tree, which is at
+    least as large. On one that changes it follows from the rounds' links, which every process knows without
+    talking; so all agents compute the same number.
     """
+    if network.agents > MANY and network.depth is not None:
+        return 2 * network.depth
     if network.diameter is not None:
         return network.diameter
     limit = FLOOD_LEAST + FLOOD_PER_AGENT * network.agents

@@ -54,7 +54,7 @@ class TotalsMethod(AlgorithmBase):
 
 @dataclass(frozen=True)
 class TotalsState:
-    """What the state of every `TotalsMethod` has; all agents have the same numbers but for ``disagreement``."""
+    """What the state of every `TotalsMethod` has, the same at all agents but for ``disagreement``."""
 
     X: Array
     slope: Array
