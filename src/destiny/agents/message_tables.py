@@ -46,8 +46,8 @@ def read_messages(
             f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
     return replace(plain, private=True), (
-        f"private messages: the other participants learn sums over all {network.agents} agents, who is linked "
-        "to whom, and when messages come"
+        f"private messages: the other participants learn sums over all {network.agents} agents, who is "
+        "linked to whom, and when messages come"
     )
 
 

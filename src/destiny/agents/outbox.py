@@ -65,7 +65,7 @@ class Outbox:
         self.first = self.end = self.unsaved = 0
 
     def add(self, turn: int, blocks: Sequence[Array]) -> Array:
-        """Keep the message of a turn that goes to all; returns its numbers, all blocks one after the other."""
+        """Keep the message of a turn that goes to all; its numbers, all blocks one after the other."""
         numbers = np.concatenate([block.ravel() for block in blocks])
         self.begin(turn, {To.ALL: Sent.whole(numbers)})
         return numbers

@@ -43,7 +43,7 @@ class Notary:
         return {"index": self.index, "links": self.links}
 
     def check(self, peer: Neighbour | None, table: Table) -> None:  # noqa: ARG002
-        """Raise Refusal unless a statement can be right; ``peer`` has sent it, None if it was kept in a file."""
+        """Raise Refusal unless a statement can be right; ``peer`` has sent it, None if it was in a file."""
         if set(table) != {"index", "links"}:
             raise Refusal("sent a statement without the right entries")
 
@@ -70,7 +70,8 @@ class Statements:
         self.known: dict[int, Table] = {notary.index: own, **self._load()}
         if not notary.same(self.known[notary.index], own):
             raise CheckpointError(
-                f"{self.path} has other neighbours or another key of this agent than its files: use a new run id"
+                f"{self.path} has other neighbours or another key of this agent than its files: use a new "
+                "run id"
             )
         self.known[notary.index] = own  # its certificate may be a newer one
         self.received: dict[int, int] = {}
@@ -128,8 +129,8 @@ class Statements:
         """Who has not been heard of, directly or through others."""
         missing = sorted(set(range(self.notary.agents)) - set(self.known))
         return Absent(
-            f"agents {', '.join(map(str, missing))} have not been heard of for {seconds:g} s, not through others "
-            "either: they do not run, or no links lead to them"
+            f"agents {', '.join(map(str, missing))} have not been heard of for {seconds:g} s, not through "
+            "others either: they do not run, or no links lead to them"
         )
 
     def save(self) -> None:

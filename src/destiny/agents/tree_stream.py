@@ -93,14 +93,14 @@ class TreeStream:
     def _read(self, peer: Neighbour, turn: int, place: int, start: int, stop: int) -> Row:
         """Some bytes of a neighbour's message, as a part of a row; Refusal if they are not finite."""
         like = self.parts[place]
-        row = np.frombuffer(peer.content(turn)[start:stop], dtype=like.dtype).reshape(-1, *like.shape[1:])
+        row = np.frombuffer(peer.content()[start:stop], dtype=like.dtype).reshape(-1, *like.shape[1:])
         if like.dtype == np.float64 and not np.isfinite(row).all():
             self.blamed = peer
             raise Refusal(f"sent numbers that are not finite in turn {turn}")
         return row
 
     def _whole(self, available: int, done: int) -> int:
-        """The end of the last whole number among the bytes that are here, or ``done`` if it is not worth it."""
+        """The end of the last whole number among the bytes here, or ``done`` if it is not worth it."""
         if available < self.size and available - done < PIECE:
             return done
         place = next(k for k, end in enumerate(self.ends) if available <= end)

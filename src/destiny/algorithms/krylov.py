@@ -179,7 +179,7 @@ def _next_space(s: KrylovState, Q: Array, mean: Array, start: Array) -> dict[str
 
 
 def _first(space: KrylovSpace, start: Array) -> dict[str, Array]:
-    """The mean of the starts, and the gradient at the first, random block, to which residuals are relative."""
+    """The mean of the starts, and the gradient at the first block, to which residuals are relative."""
     norms = space.gradient_norms(space.blocks[0].T)
     scale = residual_scale(*(np.array([length]) for length in norms)).item()
     return {"X": polar(start.T), "scale": np.full((1, 1), scale)}

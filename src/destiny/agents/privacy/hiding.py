@@ -1,4 +1,4 @@
-"""How an agent hides its words in private sums: keys, masks that know the past, and a log of what was sent."""
+"""How an agent hides its words in private sums: keys, masks that know the past, a log of what was sent."""
 
 from __future__ import annotations
 

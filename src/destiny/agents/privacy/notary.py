@@ -66,8 +66,8 @@ class SigningNotary(Notary):
             self.authorities().check(statement)
         except Refusal as error:
             raise SettingsError(
-                f"[tls] certificate {files.certificate} cannot vouch for this agent in a private run, as others "
-                f"would say it {error}"
+                f"[tls] certificate {files.certificate} cannot vouch for this agent in a private run, as "
+                f"others would say it {error}"
             ) from error
         return statement.table()
 

@@ -26,7 +26,7 @@ from destiny.engines.words import WORD, Words, add_into, subtract_from
 PURPOSE = b"destiny pair masks 1"
 GRAPH = b"destiny mask graph 1"
 PAST = b"destiny past 1"
-ALL_PAIRS = 256  # agents up to which every pair has masks: nobody can influence who has masks with whom
+ALL_PAIRS = 256  # agents up to which every pair has masks: nobody can influence who has any with whom
 CYCLES = 10  # more than log2 of the number of agents: 20 partners
 PIECE = 48 * 1024  # bytes of a mask made at a time, whole wide words: it stays in the cache of a core
 ZEROS = bytes(PIECE)
@@ -81,9 +81,9 @@ def pair_secret(own_private: X25519PrivateKey, other_public: bytes, run: str, ow
 def partners(count: int, seed: bytes, own: int) -> list[int]:
     """The agents with which an agent has masks, in order; the same graph at every agent with this seed.
 
-    Up to 256 agents these are all other agents. Above, the graph is the union of ceil(log2(count)) + 10 random
-    cycles through all agents: about 2 log2(count) + 20 partners each (after Bell, Bonawitz, Gascon, Lepoint
-    and Raykova, CCS 2020).
+    Up to 256 agents these are all other agents. Above, the graph is the union of ceil(log2(count)) + 10
+    random cycles through all agents: about 2 log2(count) + 20 partners each (after Bell, Bonawitz, Gascon,
+    Lepoint and Raykova, CCS 2020).
 
     Colluding agents learn only the total of the honest agents if the graph of the honest agents is connected.
     If half of the agents collude, chosen before the graph is drawn, it falls apart with a probability below

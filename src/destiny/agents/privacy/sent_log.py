@@ -49,8 +49,8 @@ class SentLog:
         self.end = max(self.digests, default=-1) + 1
         if self.end < turns:
             raise CheckpointError(
-                f"{self.path} must tell what was sent in {turns} turns; found {self.end}: bring it back, or let "
-                "all agents start a new run"
+                f"{self.path} must tell what was sent in {turns} turns; found {self.end}: bring it back, or "
+                "let all agents start a new run"
             )
         self.has_title = self.begun
         try:
@@ -86,9 +86,9 @@ class SentLog:
             self.digests[turn] = digest
         elif self.digests[turn] != digest:
             raise CheckpointError(
-                f"what this agent would send in turn {turn} is not what it has sent before it was started again, "
-                "and masks must not be used twice: run it on a machine of the same type with the same libraries, "
-                "data and settings, or let all agents start a new run"
+                f"what this agent would send in turn {turn} is not what it has sent before it was started "
+                "again, and masks must not be used twice: run it on a machine of the same type with the same "
+                "libraries, data and settings, or let all agents start a new run"
             )
 
     def _append(self, line: str) -> None:

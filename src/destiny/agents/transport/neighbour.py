@@ -17,7 +17,7 @@ MAX_REPORTED = 20  # troubles remembered, so that they are not logged twice
 
 @dataclass(frozen=True)
 class Message:
-    """The message of a turn: the first ``length`` bytes of one of the neighbour's buffers, of none if empty."""
+    """The message of a turn: the first ``length`` bytes of one of the neighbour's buffers."""
 
     round: int
     length: int
@@ -120,8 +120,8 @@ class Neighbour:
             return self.inbox[0].length if self.inbox[0].round == turn else 0
         return 0 if self.connection is None else self.connection.arrived(turn)
 
-    def content(self, turn: int) -> memoryview:
-        """The message of a turn, as far as `available` says."""
+    def content(self) -> memoryview:
+        """The message of the turn that `available` was asked for, as far as it says."""
         if self.inbox:
             return memoryview(self.inbox[0].memory)
         assert self.connection is not None
