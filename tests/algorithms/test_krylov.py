@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import destiny
 from destiny.algorithms.blocks.krylov_space import extend, orthonormal_rows, restart, turned_towards
-from destiny.algorithms.krylov import MOST, WIDTH, DestinyKrylov
+from destiny.algorithms.krylov import VECTORS, DestinyKrylov
 from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.stiefel import norm, random_point, subspace_distance, tangent
 from tests.helpers.small_problems import agents_of, run, small_problem
@@ -134,13 +134,14 @@ def test_any_shape_and_any_rank(n, p, rank):
     assert -2 * result.measures.objective == pytest.approx(explained, rel=1e-9, abs=1e-12)
 
 
-def test_noise_without_structure_needs_restarts_and_converges():
+@pytest.mark.parametrize("width", [1, 2])
+def test_noise_without_structure_needs_restarts_and_converges(width):
     A = np.random.default_rng(5).standard_normal((120, 600))
     problem, network = destiny.problems.pca.from_data(A, 1, 5), destiny.networks.complete(5)
-    result = destiny.solve(problem, network, DestinyKrylov())
+    result = destiny.solve(problem, network, DestinyKrylov(width))
     assert result.converged
-    assert result.steps * WIDTH > MOST * WIDTH  # more vectors than are kept
-    assert [block.shape for block in result.state.basis] == [(5, WIDTH, 120)] * MOST
+    assert result.steps * width > VECTORS  # more than are kept
+    assert [block.shape for block in result.state.basis] == [(5, width, 120)] * (VECTORS // width)
     assert subspace_distance(result.X, np.linalg.svd(A)[0][:, :1]) < 1e-6
 
 
@@ -194,3 +195,16 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
         destiny.solve(small_problem("olsr", 6, 0), ring, DestinyKrylov())
     with pytest.raises(SettingsError, match="depth must be"):
         DestinyKrylov(depth=-1)
+
+
+def test_one_block_a_message_takes_fewer_bytes_and_more_rounds():
+    problem = destiny.problems.pca.synthetic(n=80, m=400, p=3, xi=0.9, agents=6, seed=4)
+    narrow, wide = (
+        destiny.solve(problem, destiny.networks.ring(6), DestinyKrylov(width), seed=4) for width in (1, 2)
+    )
+    assert narrow.converged and wide.converged
+    assert narrow.bytes < 0.8 * wide.bytes
+    assert wide.rounds < narrow.rounds < 1.6 * wide.rounds
+    assert subspace_distance(narrow.X, wide.X) < 1e-7
+    with pytest.raises(SettingsError, match="width must be 1 or 2; found 3"):
+        DestinyKrylov(3)
