@@ -20,8 +20,8 @@ from destiny.engines import Local
 from destiny.engines.threads import Channel
 from destiny.engines.tree_sum import tree_sum
 from destiny.engines.words import add_into, subtract_from
-from destiny.estimators.averager import Averager, NoObjective
 from destiny.errors import PrivacyError
+from destiny.estimators.averager import Averager, NoObjective
 from destiny.run import message_memory
 from destiny.run.messages import Messages
 
