@@ -126,7 +126,7 @@ def test_what_no_agent_sends_is_refused(exchange, peer, wrong):
     assert exchange.take() == []
 
 
-@pytest.mark.parametrize("header", [(Kind.STATE, 0, 8), (Kind.STATE, 1, None), (Kind.PLAN, 0, 8)])
+@pytest.mark.parametrize("header", [(Kind.STATE, 0, 8), (Kind.STATE, 1, None)])
 def test_a_message_of_the_wrong_size_or_kind_is_refused_before_it_is_read(exchange, peer, header):
     kind, round, length = header
     with pytest.raises(Refusal):

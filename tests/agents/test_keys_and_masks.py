@@ -1,9 +1,6 @@
-"""Key statements are believed only if all is right; masks cancel, and look random otherwise."""
+"""Statements are believed only if all is right; the key of a run is kept for its owner alone."""
 
-import hashlib
-import hmac
 import stat
-import struct
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,12 +9,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from destiny.agents.privacy.masks import KEPT, PURPOSE, Masks, RunKey
-from scipy import stats
 
 from destiny.agents.certificates import Authority
 from destiny.agents.privacy.keys import Authorities, Statement
+from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.messages import Refusal
 from destiny.errors import CheckpointError, SettingsError
@@ -37,7 +32,7 @@ def signed(authority, folder, name="alice", index=3, key=None, days=30.0):
     certificate, private = authority.issue(name, ["localhost"], days)
     (folder / f"{name}.key").write_bytes(private)
     key = RunKey.new().public if key is None else key
-    return Statement.sign("run 7", name, index, key, [der(certificate)], folder / f"{name}.key")
+    return Statement.sign("run 7", name, index, key, [0, 2], [der(certificate)], folder / f"{name}.key")
 
 
 def der(pem):
@@ -50,7 +45,14 @@ def test_a_right_statement_is_believed_after_its_travels(statement, authority):
 
 @pytest.mark.parametrize(
     "change",
-    [{"run": "run 8"}, {"index": 4}, {"key": bytes(31) + b"\1"}, {"signature": b"nothing"}, {"name": "bob"}],
+    [
+        {"run": "run 8"},
+        {"index": 4},
+        {"key": bytes(31) + b"\1"},
+        {"signature": b"nothing"},
+        {"name": "bob"},
+        {"links": (0,)},
+    ],
     ids=lambda change: next(iter(change)),
 )
 def test_a_statement_that_was_changed_is_refused(statement, authority, change):
@@ -148,7 +150,7 @@ def write_key(private, path):
 def test_other_kinds_of_keys_sign_too(authority, private, tmp_path):
     certificate = made_by(private, authority).public_bytes(serialization.Encoding.DER)
     path = write_key(private, tmp_path / "key")
-    found = Statement.sign("r", "alice", 0, RunKey.new().public, [certificate], path)
+    found = Statement.sign("r", "alice", 0, RunKey.new().public, [1], [certificate], path)
     found.check_signature()
     if not isinstance(private, ed25519.Ed25519PrivateKey):  # which the verifier may not accept in a chain
         Authorities(authority.pem).check(found)
@@ -166,7 +168,7 @@ def test_an_authority_in_between_is_followed_but_an_agent_is_none(tmp_path):
     agent = made_by(leaf, top, "alice", middle, between.subject)
     path = write_key(leaf, tmp_path / "key")
     chain = [c.public_bytes(serialization.Encoding.DER) for c in (agent, between)]
-    found = Statement.sign("r", "alice", 0, RunKey.new().public, chain, path)
+    found = Statement.sign("r", "alice", 0, RunKey.new().public, [1], chain, path)
     Authorities(top.pem).check(found)
     with pytest.raises(Refusal, match="not accepted"):
         Authorities(top.pem).check(replace(found, chain=found.chain[:1]))
@@ -185,6 +187,7 @@ WRONG = {
     "truth": lambda t: t | {"index": True},
     "short key": lambda t: t | {"key": "AAAA"},
     "no base64": lambda t: t | {"key": "\N{SNOWMAN}"},
+    "no links": lambda t: t | {"links": "0"},
     "no chain": lambda t: t | {"chain": []},
     "long chain": lambda t: t | {"chain": t["chain"] * 9},
     "numbers": lambda t: t | {"chain": [1]},
@@ -226,8 +229,9 @@ def test_a_key_without_a_log_of_what_was_sent_under_it_is_not_used_again(tmp_pat
 
     def key_of(run):
         log = SentLog(tmp_path, run)
-        key = RunKey.keep(tmp_path, log.begun, sent=log.before > 0)
-        log.add_round(0, np.ones(3))
+        key = RunKey.keep(tmp_path, log.begun, sent=log.end > 0)
+        log.begin()
+        log.add(0, [np.ones(3, dtype="<u8")])
         log.close()
         return key.public
 
@@ -236,88 +240,3 @@ def test_a_key_without_a_log_of_what_was_sent_under_it_is_not_used_again(tmp_pat
     assert len({first, key_of("two"), key_of("one")}) == 3
     (tmp_path / "sent.log").unlink()
     assert key_of("one") not in (first, again)
-
-
-def test_a_point_of_small_order_is_no_key():
-    with pytest.raises(Refusal, match="cannot be used"):
-        RunKey.new().pair(bytes(32), "run", 0, 1, 2)
-
-
-def test_the_secret_of_a_pair_is_that_of_the_standards():
-    """HKDF of RFC 5869 written out with the standard library."""
-    one, two = RunKey.new(), RunKey.new()
-    secret = one.private.exchange(two.private.public_key())
-    info = PURPOSE + b"\0" + struct.pack("<QQQ", 5, 1, 2) + b"run"
-    extracted = hmac.new(bytes(32), secret, hashlib.sha256).digest()
-    expected = hmac.new(extracted, info + b"\1", hashlib.sha256).digest()
-    assert one.pair(two.public, "run", 5, 1, 2) == two.pair(one.public, "run", 5, 2, 1) == expected
-    others = [("run", 5, 1, 3), ("run", 4, 1, 2), ("other", 5, 1, 2)]
-    assert expected not in [one.pair(two.public, *changed) for changed in others]
-
-
-def neighbours_of(receiver, indices, run="run"):
-    keys = {i: RunKey.new() for i in indices}
-    return {
-        i: Masks(i, {j: keys[i].pair(keys[j].public, run, receiver, i, j) for j in indices if j != i})
-        for i in indices
-    }
-
-
-@pytest.mark.parametrize("degree", [2, 3, 7])
-def test_masks_cancel_in_the_sum_and_only_there(degree):
-    rng = np.random.default_rng(degree)
-    masks = neighbours_of(0, range(1, degree + 1))
-    E = np.array([4, -12])
-    numbers = {i: rng.integers(-(2**59), 2**59, 33) for i in masks}
-    sent = {i: masks[i].add(numbers[i], 8, 0, E) for i in masks}
-    total = np.add.reduce(list(sent.values())).view(np.int64)
-    assert (total == sum(numbers.values())).all()
-    for left_out in sent:
-        part = np.add.reduce([sent[i] for i in sent if i != left_out]).view(np.int64)
-        assert not (part == sum(numbers[i] for i in sent if i != left_out)).any()
-
-
-@pytest.mark.parametrize(
-    "other", [(9, 0, [4]), (8, 1, [4]), (8, 0, [8])], ids=["round", "attempt", "exponents"]
-)
-def test_masks_are_used_once(other):
-    masks = neighbours_of(0, (1, 2))
-    zero = np.zeros(16, dtype=np.int64)
-    first = masks[1].add(zero, 8, 0, np.array([4]))
-    again = masks[1].add(zero, 8, 0, np.array([4]))
-    assert (first == again).all(), "a restart sends the same"
-    assert not (first == masks[1].add(zero, other[0], other[1], np.array(other[2]))).any()
-    # Of different rounds or exponents they do not cancel either.
-    assert (
-        masks[1].add(zero, *other[:2], np.array(other[2])) + masks[2].add(zero, 8, 0, np.array([4]))
-    ).all()
-
-
-def test_a_mask_is_the_key_stream_of_the_standards():
-    """AES-256-CTR, block by block: other rounds, attempts or exponents have another key or other counters."""
-    secret, zero = bytes(range(32)), np.zeros(5, dtype=np.int64)
-    masks = Masks(1, {2: secret})
-    for round, attempt, exponents in [(3, 0, (4, -12)), (3, 1, (4, -12)), (2**40, 0, (8,))]:
-        key = hmac.new(secret, struct.pack(f"<{len(exponents)}q", *exponents), hashlib.sha256).digest()
-        blocks = b"".join(struct.pack(">QII", round, attempt, k) for k in range(3))
-        stream = Cipher(algorithms.AES256(key), modes.ECB()).encryptor().update(blocks)
-        assert masks.add(zero, round, attempt, exponents).tobytes() == stream[:40]
-
-
-def test_masks_are_the_same_however_many_exponents_were_used_between():
-    masks, zero = Masks(1, {2: bytes(32), 3: bytes(range(32))}), np.zeros(9, dtype=np.int64)
-    first = masks.add(zero, 7, 0, (4,))
-    for k in range(3 * KEPT):
-        masks.add(zero, k, 1, (4 * k,))
-    assert len(masks.ciphers) <= KEPT
-    assert (masks.add(zero, 7, 0, (4,)) == first).all()
-
-
-def test_what_travels_is_uniform_whatever_was_sent():
-    masks = neighbours_of(0, (1, 2))
-    for numbers in (np.zeros(2**16, dtype=np.int64), np.arange(2**16) ** 2):
-        sent = np.concatenate([masks[1].add(numbers, k, 0, np.array([0])) for k in range(2)])
-        counts = np.bincount(sent.view(np.uint8), minlength=256)
-        assert stats.chisquare(counts).pvalue > 1e-6
-        ones = np.unpackbits(sent.view(np.uint8)).reshape(-1, 64).sum(axis=0)
-        assert (np.abs(ones - len(sent) / 2) < 6 * np.sqrt(len(sent)) / 2).all()

@@ -116,10 +116,10 @@ def test_one_message_per_neighbour_and_round(tmp_path, monkeypatch):
     counts: dict[tuple[str, int], int] = {}
     take = Connection.on_data
 
-    def counted(self, peer, header, content):
+    def counted(self, peer, header):
         key = (f"{self.connections.me.agent} from {peer.name}", header.round)
         counts[key] = counts.get(key, 0) + 1
-        take(self, peer, header, content)
+        take(self, peer, header)
 
     monkeypatch.setattr(Connection, "on_data", counted)
     party = Party(tmp_path, RING, stop=LIMIT)

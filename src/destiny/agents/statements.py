@@ -14,7 +14,7 @@ from typing import Any
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import Kind, Refusal, decode_json, encode_json
 from destiny.agents.transport.neighbour import Neighbour
-from destiny.errors import CheckpointError, DestinyError
+from destiny.errors import CheckpointError, DestinyError, SettingsError
 from destiny.storage import npz
 from destiny.validation import is_whole
 
@@ -126,12 +126,22 @@ class Statements:
         return int(index)
 
     def absence_error(self, seconds: float) -> DestinyError:
-        """Who has not been heard of, directly or through others."""
-        missing = sorted(set(range(self.notary.agents)) - set(self.known))
-        return Absent(
-            f"agents {', '.join(map(str, missing))} have not been heard of for {seconds:g} s, not through "
-            "others either: they do not run, or no links lead to them"
-        )
+        """Who has not been heard of, directly or through others, and why."""
+        missing = set(range(self.notary.agents)) - set(self.known)
+        late = [n for n in self.neighbours if n.index in missing]
+        reasons = [
+            f"{n.name} has not said who its neighbours are for {seconds:g} s: it "
+            + (n.trouble if n.connection is None else "is connected and may itself be waiting for somebody")
+            for n in late
+        ]
+        if others := sorted(missing - {n.index for n in late}):
+            reasons.append(
+                f"agents {', '.join(map(str, others))} have not been heard of for {seconds:g} s, not through "
+                "others either: they do not run, or no links lead to them"
+            )
+        away = [n for n in late if n.connection is None]
+        error = SettingsError if away and all(n.disagrees for n in away) else Absent
+        return error(" and ".join(reasons))
 
     def save(self) -> None:
         """Keep all statements."""

@@ -206,7 +206,7 @@ class HostedAgents:
             limits.append(float(self.network.agents))
         totals = self._summed(blocks, limits)
         if self.flood is not None:
-            self.flood = np.full(len(self.ids), np.minimum(totals[-1][0], 1.0))
+            self.flood = np.full(len(self.ids), np.sign(totals[-1][0]))  # whether anybody's is not 0
         return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))
 
     def _summed(self, blocks: Sequence[Array], bounds: Bounds) -> Sequence[Array]:
