@@ -202,7 +202,7 @@ def test_a_dry_run_writes_nothing_and_says_what_is_sent(command, folder, tmp_pat
 def test_a_dry_run_of_private_sums_says_so(command, folder):
     path = folder / "dry-private.toml"
     path.write_text(document(network={"kind": "ring"}, messages={"private": True}))
-    assert "private sums: every agent learns the sum" in command("run", path, "--dry").out
+    assert "private messages: every agent learns sums over all" in command("run", path, "--dry").out
 
 
 def test_a_dry_run_reads_all_data_and_looks_at_the_folder(command, folder, tmp_path):
