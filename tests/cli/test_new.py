@@ -80,7 +80,7 @@ def test_a_pattern_counts_its_files_and_agents_get_their_own(command, clinics, t
         assert settings.problem.shape == (3, 1)
     checked = command("agents", "check", tmp_path / "party" / "a" / "agent.toml")
     assert "each of 2 neighbours is sent up to" in checked.out
-    assert "private sums" in checked.out
+    assert "private messages: every agent learns sums over all 3 agents" in checked.out
 
 
 def test_one_pattern_is_enough(command, clinics, tmp_path):
