@@ -1,8 +1,8 @@
 """Six organisations, each an agent with data of its own, find their common principal components over TLS.
 
-What each of them receives is the sum over its neighbours, under masks (docs/privacy.md). One of them is
-killed in the middle and started again; the answer is the same to the bit as if all data had been in one
-process. Everything on this machine, in well under two minutes. Files go to demo-agents/.
+Each of them learns totals over all six, and nothing else (docs/privacy.md). One of them is killed in the
+middle and started again; the answer is the same to the bit as if all data had been in one process.
+Everything on this machine, in well under two minutes. Files go to demo-agents/.
 """
 
 import json
