@@ -18,24 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from destiny.agents.privacy.masks import Masks
 from threadpoolctl import threadpool_limits
 
 import destiny
 from benchmarks.timing import report
 from destiny import agents
 from destiny.agents import scaffold
-from destiny.agents.agent import open_privacy
 from destiny.agents.engine import SingleAgentEngine
 from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.pair_masks import PairMasks
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
 
 AGENTS, NUMBERS = 8, 2**15  # 256 KB a message
-MORE = 8  # numbers in a message besides: attempt and exponents of private sums
 BURSTS, CALLS = 12, 20
 DELAY = 0.05  # seconds one way
 EXPERIMENT = """
@@ -79,14 +77,10 @@ class Worker:
             tls.Credentials(settings.files),
             EventLog(settings.name, loud=False),
             60,
-            Limits(8 * (numbers + MORE), settings.agents, 10**9),
+            Limits(8 * numbers, settings.agents, 10**9),
         )
-        path.with_name("checkpoints").mkdir()
-        privacy = open_privacy(settings, path.with_name("checkpoints"))
-        engine = SingleAgentEngine(self.connections, settings.index, Outbox(), privacy)
+        engine = SingleAgentEngine(self.connections, settings.index, Outbox())
         self.agents = engine.connect(settings.problem, settings.network).agents
-        if privacy is not None:
-            self.agents.sum_privately(depth=1)  # only sums are measured
         exchange = self.connections.store
         assert isinstance(exchange, Exchange)
         self.block = np.random.default_rng(settings.index).standard_normal((1, numbers))
@@ -98,7 +92,7 @@ class Worker:
     def round(self) -> None:
         """The engine's."""
         (self.block,) = self.agents.mix(self.block)
-        self.exchange.outbox.prune(self.exchange.round)  # as checkpoints do
+        self.exchange.outbox.prune(self.exchange.turn)  # as checkpoints do
 
     def bare(self, calls: int) -> None:
         """The same bytes over the same connections, and nothing else."""
@@ -267,16 +261,9 @@ def main() -> None:
         links = 2 * len(network.edges)
         title = f"a round of {AGENTS} agents, {links} messages of 256 KB"
         report(title, best["round"][0] / best["bare"][0], 1.5, "the bare exchange")
-        files(folder / "private", network, host, 7750, private=True)
-        hidden = launch(folder / "private" / "set", NUMBERS)["round"]
-        print(
-            f"     private {1e3 * hidden[0]:7.2f} ms, {1e3 * hidden[1]:8.2f} ms of CPU at all {AGENTS} agents"
-        )
-        for part, seconds in (("masks", masking(network)), ("the log", logging(folder))):
-            share = 100 * seconds / hidden[1]
-            print(f"     {part:7} {'':10} {1e3 * seconds:8.2f} ms of CPU, {share:.0f} % of a private round")
-        report("a round with private sums", hidden[0] / best["round"][0], 1.5, "a plain one")
-        memory(folder, host)
+        for part, seconds in (("masks", masking()), ("the log", logging(folder))):
+            share = 100 * seconds / best["round"][1]
+            print(f"     {part:7} {'':10} {1e3 * seconds:8.2f} ms of CPU, {share:.0f} % of a round")
         near, far = slow_line(folder, host)
         for kind, (seconds, *_) in (("near", near["round"]), ("far", far["round"])):
             print(f"     {kind:6} {1e3 * seconds:8.2f} ms a round of 2 agents, 32 KB")
@@ -286,44 +273,26 @@ def main() -> None:
         )
 
 
-def masking(network: destiny.networks.Network) -> float:
-    """Seconds that all agents together take for the masks of a round."""
-    streams = int(np.sum(network.degrees * (network.degrees - 1)))
-    masks = Masks(0, {k + 1: bytes([k + 1]) * 32 for k in range(10)})
-    numbers, exponents = np.zeros(NUMBERS, dtype=np.int64), np.array([4])
-    times = []
+def masking() -> float:
+    """Seconds that all agents together take for the masks of a sum of as many numbers."""
+    masks = PairMasks(0, {k: bytes([k]) * 32 for k in range(1, AGENTS)})
+    words, times = np.zeros(NUMBERS, dtype=np.uint64), []
     for k in range(20):
         start = time.process_time()
-        masks.add(numbers, k, 0, exponents)
-        times.append((time.process_time() - start) / len(masks.pairs))
-    return streams * min(times)
-
-
-def logging(folder: Path) -> float:
-    """Seconds that all agents together take for the tags of a round's numbers, written to their logs."""
-    log, numbers, times = SentLog(folder, "benchmark"), np.zeros(NUMBERS), []
-    for k in range(20):
-        start = time.process_time()
-        log.add_round(k, numbers)
+        masks.add_to(words, bytes([k]) * 32)
         times.append(time.process_time() - start)
-    log.close()
     return AGENTS * min(times)
 
 
-def memory(folder: Path, host: str) -> None:
-    """What an agent with private sums takes by its links and by the number of agents."""
-    names = {"ring-6": destiny.networks.ring(6), "ring-12": destiny.networks.ring(12)}
-    names |= {"complete-6": destiny.networks.complete(6)}
-    taken = {}
-    for k, (name, network) in enumerate(names.items()):
-        files(folder / name, network, host, 7600 + 20 * k, private=True)
-        taken[name] = launch(folder / name / "set", NUMBERS, bursts=1, calls=4)["round"][2]
-        size = f"{taken[name] / 2**20:5.1f} MB for its rounds"
-        print(f"     one of {network.agents} agents, with {network.degrees[0]} links: {size}")
-    report(
-        "memory with twice the agents, as many links", taken["ring-12"] / taken["ring-6"], 1.1, "that of 6"
-    )
-    report("memory with 5 links", taken["complete-6"] / taken["ring-6"], 2.5, "that with 2")
+def logging(folder: Path) -> float:
+    """Seconds that all agents together take for the digests of a sum's words, written to their logs."""
+    log, words, times = SentLog(folder, "benchmark"), np.zeros(NUMBERS, dtype=np.uint64), []
+    for k in range(20):
+        start = time.process_time()
+        log.add(k, [words])
+        times.append(time.process_time() - start)
+    log.close()
+    return AGENTS * min(times)
 
 
 def resident() -> int:
