@@ -199,14 +199,12 @@ def _line(job: Any) -> str:
     return line
 
 
-def files(
-    folder: Path, network: destiny.networks.Network, host: str, port: int, private: bool = False
-) -> None:
+def files(folder: Path, network: destiny.networks.Network, host: str, port: int) -> None:
     """A set of agents with certificates."""
     folder.mkdir()
     path = folder / "experiment.toml"
     path.write_text(EXPERIMENT.format(agents=network.agents, edges=network.edges.tolist()))
-    scaffold.write_agent_files(str(path), f"{host}:{port}", folder / "set", "benchmark", private=private)
+    scaffold.write_agent_files(str(path), f"{host}:{port}", folder / "set", "benchmark", private=False)
     scaffold.write_certificates(folder / "set")
 
 

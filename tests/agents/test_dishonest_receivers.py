@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from destiny.agents.privacy.exchange import PrivateExchange
-from destiny.agents.privacy.key_ring import KeyRing, Party
-from destiny.agents.privacy.masks import Masks, RunKey
-from destiny.agents.privacy.sender import as_words
 
 import destiny
 from destiny.agents import read, scaffold
 from destiny.agents.certificates import Authority
 from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.exchange import PrivateExchange
+from destiny.agents.privacy.key_ring import KeyRing, Party
 from destiny.agents.privacy.keys import Statement
+from destiny.agents.privacy.masks import Masks, RunKey
+from destiny.agents.privacy.sender import as_words
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.connections import Connections, Limits
 from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal

@@ -13,11 +13,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from destiny.agents.privacy.masks import KEPT, PURPOSE, Masks, RunKey
 from scipy import stats
 
 from destiny.agents.certificates import Authority
 from destiny.agents.privacy.keys import Authorities, Statement
+from destiny.agents.privacy.masks import KEPT, PURPOSE, Masks, RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.messages import Refusal
 from destiny.errors import CheckpointError, SettingsError

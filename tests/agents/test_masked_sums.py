@@ -15,16 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from destiny.agents.privacy.exchange import PrivateExchange
-from destiny.agents.privacy.masks import RunKey
-from destiny.agents.privacy.setup import Privacy
 from scipy import stats
 from typer.testing import CliRunner
 
 import destiny
 from destiny.agents import scaffold
 from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.exchange import PrivateExchange
+from destiny.agents.privacy.masks import RunKey
 from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.privacy.setup import Privacy
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
 from destiny.cli import app

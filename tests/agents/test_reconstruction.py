@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from destiny.agents.privacy.exchange import PrivateExchange
-from destiny.agents.privacy.masks import Masks, RunKey
-from destiny.engines.fixed_point import GRAIN, HEAD, LEAST, MOST
 
 import destiny
 from destiny.agents.outbox import Outbox
+from destiny.agents.privacy.exchange import PrivateExchange
+from destiny.agents.privacy.masks import Masks, RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.transport.connections import Limits
 from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal
 from destiny.agents.transport.neighbour import Message, Neighbour
 from destiny.engines import fixed_point
+from destiny.engines.fixed_point import GRAIN, HEAD, LEAST, MOST
 from destiny.engines.hosted import HostedAgents
 from destiny.run.averaging import average
 from tests.helpers.masked_total import MaskedTotal

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from destiny.agents.privacy.masks import Masks
 from scipy.optimize import linear_sum_assignment
 
 import destiny
+from destiny.agents.privacy.masks import Masks
 from destiny.engines import Local, fixed_point
 from destiny.engines.hosted import HostedAgents
 from tests.helpers.masked_total import link_masks
