@@ -112,8 +112,6 @@ NEW: dict[str, Instance] = {
     "OLSR, n = 1200": regression,
 }
 REAL: dict[str, Instance] = {"SDL MNIST, p = 5": mnist}
-# Networks in which agents have one neighbour, at least with some seeds: private sums do not allow that.
-LEAVES = ("SDL, p = 3, star", "logarithms, star", "quartic, weighted columns", "OLSR, n = 1200")
 
 
 def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
@@ -123,7 +121,7 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
     return (
         [(name, "lbfgs", seed) for seed in few for name in [*new, *known]]
         + [(name, "momentum", seed) for seed in few for name in new]
-        + [(name, "private", seed) for seed in few for name in NEW if name not in LEAVES]
+        + [(name, "private", seed) for seed in few for name in NEW]
         + [(name, "lbfgs", seed) for seed in seeds[FEW:] for name in [*new, *known]]
     )
 

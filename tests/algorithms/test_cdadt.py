@@ -203,7 +203,7 @@ def test_mistakes_are_refused_in_words():
     with pytest.raises(destiny.SettingsError, match="independent columns"):
         destiny.solve(general, NETWORK, start=np.ones((12, 3)))
     with pytest.raises(destiny.SettingsError, match="make the start feasible and to choose"):
-        destiny.solve(general, NETWORK, rounds=30)
+        destiny.solve(general, NETWORK, rounds=23)
     with pytest.raises(destiny.SettingsError, match="momentum"):
         CDADT(momentum=1)
 

@@ -91,7 +91,7 @@ def test_a_pattern_counts_its_files_and_agents_get_their_own(command, clinics, t
         assert settings.problem.shape == (3, 1)
     checked = command("agents", "check", tmp_path / "party" / "a" / "agent.toml")
     assert "each of 2 neighbours is sent up to" in checked.out
-    assert "private sums" in checked.out
+    assert "private messages" in checked.out
 
 
 @pytest.mark.parametrize("quoted", [True, False])
@@ -263,8 +263,8 @@ def test_a_dry_run_writes_nothing_and_says_what_is_sent(command, folder, tmp_pat
 
 def test_a_dry_run_of_private_sums_says_so(command, folder):
     path = folder / "dry-private.toml"
-    path.write_text(document(network={"kind": "ring"}, messages={"private": True}))
-    assert "private sums: every agent learns the sum" in command("run", path, "--dry").out
+    path.write_text(document(algorithm=None, network={"kind": "ring"}, messages={"private": True}))
+    assert "private messages: every agent learns sums over all" in command("run", path, "--dry").out
 
 
 def test_a_dry_run_reads_all_data_and_looks_at_the_folder(command, folder, tmp_path):

@@ -183,7 +183,7 @@ def test_plain_sums_pass_on_what_is_not_finite_and_private_ones_refuse_it(value)
 
 def test_a_number_above_its_bound_is_refused_before_it_is_sent():
     agents, X = agents_on(nets.ring(5), private=True), numbers(5, 10)
-    with pytest.raises(destiny.DestinyError, match="of at most 0.01 in magnitude, its bound"):
+    with pytest.raises(destiny.DestinyError, match=r"of at most 0\.01 in magnitude, its bound"):
         agents.all_reduce(X, bounds=[0.01])
     assert agents.traffic.turns == 0
 

@@ -19,8 +19,10 @@ from destiny.protocols import Agents, Array
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import generalised, procrustes, small_problem
 
-SCATTERED = ("destiny", "links fail", "agree", "one entry", "8 bits", "generalised", "faps", "destiny-newton")
-SCATTERED += ("private sums", "private krylov", "private lbfgs")
+SCATTERED = (
+    *("destiny", "links fail", "agree", "one entry", "8 bits", "generalised", "faps", "destiny-newton"),
+    *("private sums", "private krylov", "private lbfgs"),
+)
 CHUNKS = {"evenly": tree_sums.CHUNK, "scattered": 1, "messages": 16}  # numbers: messages of several chunks
 PRIVACY = destiny.problems.Privacy(epsilon=5, delta=1e-3, bound=0.2, seed=0)
 AGENTS = 11  # more than 8, from where NumPy adds numbers in another order; not divisible by 2, 3 or 4
@@ -97,7 +99,7 @@ def cases() -> dict[str, tuple]:
     agreeing = {"rounds": 900, "decentralised": True, "tolerance": 1e-4, "every": 0}
     private = {"messages": destiny.Messages(private=True)}
     eight = {"messages": destiny.Messages(bits=8)}
-    found = {
+    found: dict[str, tuple] = {
         "olsr": (small_problem("olsr", AGENTS), fixed, None, short),
         "sdl": (small_problem("sdl", AGENTS), fixed, None, short),
         "links fail": (pca, nets.link_loss(fixed, 0.3, seed=2), None, short),
@@ -117,7 +119,7 @@ def cases() -> dict[str, tuple]:
     found |= {
         "private sums": (pca, ring, None, {"rounds": 150, **private}),
         "private agree": (pca, ring, None, agreeing | private),
-        "private krylov": (pca, fixed, destiny.DestinyKrylov(), short | private),
+        "private krylov": (pca, fixed, "destiny-krylov", short | private),
         "private lbfgs": (small_problem("sdl", AGENTS), fixed, None, short | private),
         "8 bits": (pca, ring, None, {"rounds": 150, **eight}),
         "8 bits agree": (pca, ring, None, agreeing | eight),

@@ -17,7 +17,7 @@ BASIS = {"errors", "notebook", "protocols", "validation"}
 MAY_IMPORT = {
     "errors": set(),
     "notebook": set(),
-    "protocols": set(),
+    "protocols": {"errors"},
     "validation": {"errors"},
     "geometry": BASIS,
     "storage": BASIS,

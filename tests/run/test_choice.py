@@ -10,7 +10,6 @@ import destiny
 from destiny import networks, problems
 from destiny.errors import SettingsError
 from destiny.experiments import file
-from destiny.networks.local_view import Neighbourhood
 from destiny.run import choice as module
 from destiny.run.choice import KRYLOV, LBFGS, NEWTON, Cost, choose, momentum_cost, numbers_in
 from tests.helpers.agent_party import Party
@@ -40,7 +39,11 @@ def test_a_problem_tells_its_hessian_if_and_only_if_it_says_so(name):
 
 
 CHOICES = {
-    "moderate n": ((SMOOTH["pca"], RING), "destiny-newton", "about 6 rounds and 12 kB are predicted, against"),
+    "moderate n": (
+        (SMOOTH["pca"], RING),
+        "destiny-newton",
+        "about 6 rounds and 12 kB are predicted, against",
+    ),
     "regression": ((SMOOTH["olsr"], RING), "destiny-newton", "rounds"),
     "one agent": ((small_problem("pca", 1), networks.complete(1)), "destiny-newton", "rounds"),
     "dictionary": (

@@ -193,10 +193,18 @@ def test_a_start_that_is_an_answer_is_not_called_a_saddle(data, p, words):
     assert not any("saddle" in note for note in result.notes)
 
 
-def test_too_few_rounds_for_a_tree_are_called_so():
+def test_too_few_rounds_for_a_sum_end_the_run_before_it():
     problem = destiny.problems.pca.synthetic(n=12, m=120, p=2, xi=0.6, agents=6, seed=0)
-    with pytest.raises(destiny.SettingsError, match="need to find a spanning tree; found 3"):
-        destiny.solve(problem, destiny.networks.ring(6), "destiny-krylov", rounds=3)
+    result = destiny.solve(problem, destiny.networks.ring(6), "destiny-krylov", rounds=5)
+    assert (result.steps, result.rounds) == (0, 0)
+    assert result.reason.startswith("out of rounds")
+
+
+def test_many_agents_wait_for_twice_the_depth_of_the_tree(monkeypatch):
+    network = networks.grid(4, 6)
+    assert stopping.flooding_time(network, 0) == network.diameter == 8
+    monkeypatch.setattr(stopping, "MANY", 23)
+    assert stopping.flooding_time(network, 0) == 2 * network.depth == 10
 
 
 @pytest.mark.parametrize("kind", ["destiny-newton", "destiny-krylov", "destiny-lbfgs"])

@@ -110,7 +110,7 @@ def diagnose(
     theory : bool
         Also sample the constants of the paper's convergence theorem. Do not choose settings by them.
     messages : Messages
-        As in `destiny.solve`: with private sums, whether and how well they hide on this network.
+        As in `destiny.solve`: with private messages, whether this network allows them.
     tell : callable
         Called with a few words before each part of the work.
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.algorithms.blocks.quadratic_model import pack, unpack
-from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Engine
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
-from destiny.geometry.scales import symmetric_scales
 from destiny.protocols import Array, TopologyBase
 from destiny.run import message_memory
-from destiny.run.averaging import agree
+from destiny.run.averaging import agree, average_symmetric
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.private_sums import exposure
 
@@ -99,13 +96,3 @@ class Averager:
             return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
         finally:
             team.close()
-
-
-def average_symmetric(agents: HostedAgents, A: Array) -> Array:
-    """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles."""
-    bounds = None
-    if agents.private:
-        (scales,) = agents.all_reduce(symmetric_scales(A))
-        bounds = [pack(np.sqrt(np.outer(scales[0], scales[0]))[None])[0]]
-    (mean,) = averages(agents, pack(A), bounds=bounds)
-    return unpack(mean[:1], A.shape[1]).repeat(len(A), axis=0)

@@ -16,6 +16,7 @@ from destiny.protocols.problems import Regulariser
 
 _Result = TypeVar("_Result")
 Bounds: TypeAlias = Sequence[Array | float | None]
+"""For each array of a sum, what the magnitudes of all agents add up to at most, or None."""
 
 
 class Agents(Protocol):

@@ -8,7 +8,7 @@ from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.compatibility import require_fit
 from destiny.run.messages import PLAIN, Messages
 
-NO_PRIVATE_SUMS = "masks cancel in sums over all neighbours of one round, and there are no rounds"
+NO_PRIVATE_SUMS = "private messages are sums over all agents, and agents that do not wait have none"
 
 
 def prepared_async(

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from destiny.algorithms.blocks.quadratic_model import pack, unpack
 from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
 from destiny.errors import DestinyError
+from destiny.geometry.scales import symmetric_scales
 from destiny.protocols import Array, TopologyBase
 from destiny.run.stopping import flooding_time
 
@@ -50,6 +52,16 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
             "that all agents know ([network])"
         )
     return mean
+
+
+def average_symmetric(agents: HostedAgents, A: Array) -> Array:
+    """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles; on static networks."""
+    bounds = None
+    if agents.private:
+        (scales,) = agents.all_reduce(symmetric_scales(A))
+        bounds = [pack(np.sqrt(np.outer(scales[0], scales[0]))[None])[0]]
+    (mean,) = averages(agents, pack(A), bounds=bounds)
+    return unpack(mean[:1], A.shape[1]).repeat(len(A), axis=0)
 
 
 def rounds_to_agree(network: TopologyBase) -> int | None:

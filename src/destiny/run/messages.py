@@ -16,10 +16,11 @@ class Messages:
     Parameters
     ----------
     private : bool
-        Every agent learns the weighted sum of its neighbours' messages, not the messages. The sums are exact
-        integers, so the last digits differ from those of plain messages, and are the same wherever the agents
-        live. Agents of organisations mask what they send; in one process, or between ranks of MPI, where
-        there is nobody to hide from, numbers travel as they are. docs/privacy.md says who learns what.
+        Every agent learns sums over all agents, and nothing else about the others' data. Methods that average
+        over neighbours are refused. The sums are of integers, so the last digits differ from those of plain
+        messages, and are the same wherever the agents live. Agents of organisations mask what they send; in
+        one process, or between ranks of MPI, numbers travel as they are. docs/privacy.md says who learns
+        what.
     bits : 8, 16 or 64
         Of a number in a message. With 8 or 16, agents send rounded differences from what they have sent
         before: as good as whole numbers of 64 bits once a run converges, in an eighth or a quarter of the
