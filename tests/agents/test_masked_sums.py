@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import destiny
 from destiny.agents import scaffold
-from destiny.agents.start import open_hiding
 from destiny.agents.exchange import Exchange
 from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
+from destiny.agents.start import open_hiding
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
 from destiny.cli import app

@@ -12,7 +12,7 @@ from destiny import agents
 from destiny.agents import scaffold
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
-from destiny.agents.privacy.sender import MaskedSender
+from destiny.agents.statements import Statements
 from destiny.agents.transport.connections import MARKS, Connections
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
@@ -187,21 +187,17 @@ def test_a_neighbour_that_lets_nobody_forget_is_refused_before_memory_grows(tmp_
     assert len(list((party.out(1) / "checkpoints").glob("sent-*.npz"))) <= MARKS + 1
 
 
-def test_a_neighbour_that_repeats_its_key_is_refused(tmp_path, monkeypatch):
-    send = MaskedSender.send_key
+def test_a_neighbour_that_repeats_its_statement_is_refused(tmp_path, monkeypatch):
+    say = Statements.for_newcomer
 
-    def repeat(self, peer, statement):
-        for _ in range(4 if self.index == 0 else 1):
-            send(self, peer, statement)
+    def repeat(self, peer):
+        return list(say(self, peer)) * (8 if self.notary.index == 0 else 1)
 
-    monkeypatch.setattr(MaskedSender, "send_key", repeat)
-    ring = destiny.networks.ring(3)
-    party = Party(tmp_path, ring, messages="private = true", deadline=1.5)
+    monkeypatch.setattr(Statements, "for_newcomer", repeat)
+    party = Party(tmp_path, destiny.networks.ring(3), deadline=1.5)
     outcomes = [party.thread(i) for i in range(3)]
     for outcome in outcomes:
         outcome.join(PATIENCE)
     assert all(isinstance(outcome.error, destiny.DestinyError) for outcome in outcomes)
     refused = [e["why"] for e in party.log(1) if e["event"] == "refused"]
-    assert any(
-        "agent-0" in why and "sent 3 keys on one connection, expected at most 2" in why for why in refused
-    )
+    assert any("agent-0" in why and "sent more statements than there are agents, 3" in why for why in refused)

@@ -202,7 +202,8 @@ def test_one_block_a_message_takes_fewer_bytes_and_more_rounds():
     narrow, wide = (
         destiny.solve(problem, destiny.networks.ring(6), DestinyKrylov(width), seed=4) for width in (1, 2)
     )
-    assert narrow.converged and wide.converged
+    assert narrow.converged
+    assert wide.converged
     assert narrow.bytes < 0.8 * wide.bytes
     assert wide.rounds < narrow.rounds < 1.6 * wide.rounds
     assert subspace_distance(narrow.X, wide.X) < 1e-7
