@@ -32,6 +32,8 @@ STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f 
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
 PROBE, VOTE, GROWN = 3, 4, 5  # places in the numbers that are averaged; the last one in private messages
+MUCH = 16.0  # growth of gradients after which the sizes of their rows are found anew
+LEAST_ROW = 2.0**-20  # of the largest row of gradients: smaller ones have the words of such a row
 GROWTH = 2.0**10  # by which the gradients of a step may exceed all before them, in private messages
 APART = 1e-10  # a larger difference between agents' points is no rounding
 MEETINGS = 20  # times that points may be averaged again: honest agents of different machines need a few
@@ -70,8 +72,8 @@ class LBFGSState(TotalsState):
     meetings: Array
     """How many times they were averaged."""
     sizes: Array
-    """Of private messages: sums over the agents of the largest entry of each row of their first gradients,
-    ``(agents, n, 1)``; zeros until they are known."""
+    """Of private messages: sums over the agents of the largest entry of each row of their gradients, of the
+    largest so far, ``(agents, n, 1)``; zeros until they are known."""
     growth: Array
     """Of the same: by how much gradients have grown since, at most, added up over the agents."""
 
@@ -233,15 +235,17 @@ def _numbers(s: LBFGSState, agents: Agents) -> Array:
 
 
 def _with_sizes(s: LBFGSState, G: Array, own: Array, agents: Agents) -> tuple[LBFGSState, Array]:
-    """Sizes of the rows of gradients, found once; and the growth of the agents' gradients beside `_numbers`.
+    """Sizes of the rows of gradients, and the growth of the agents' gradients since beside `_numbers`.
 
-    An agent whose gradient has grown too much for the words of a step ends the run before it sends it.
+    Sizes are found anew after a step with which gradients have grown much: words would lose digits. An agent
+    whose gradient has grown too much for the words of a step ends the run before it sends it.
     """
     largest = np.abs(G).max(axis=2, keepdims=True)
-    if not s.sizes.any():
+    if not s.sizes.any() or s.growth.max() > MUCH:
         (found,) = agents.all_reduce(largest)
-        s = replace(s, sizes=shared(np.where(found[0] > 0, found[0], found[0].max()), len(G)))
-        s = replace(s, growth=np.ones_like(s.growth))
+        sizes = np.maximum(found[0], s.sizes[0])
+        sizes = np.maximum(sizes, LEAST_ROW * sizes.max())  # rows that are 0 now may not stay so
+        s = replace(s, sizes=shared(sizes, len(G)), growth=np.ones_like(s.growth))
     ratios = np.divide(largest, s.sizes, out=np.zeros_like(largest), where=s.sizes > 0)
     growth = ratios.max(axis=1, keepdims=True)
     if not (growth <= GROWTH * s.growth).all():

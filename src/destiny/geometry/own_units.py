@@ -17,6 +17,7 @@ from destiny.protocols import Array
 
 EPS = float(np.finfo(np.float64).eps)
 NOISE = 100 * EPS  # of the terms of an entry of the gradient: a smaller entry may be rounding
+FLAT = 10 * EPS  # of the largest size: along such an entry f is flat, or rounding hides that it is not
 PROBES = 6  # random columns per estimate: one of them alone may miss a row
 PASSES = 3  # estimates of the rows' curvatures, each in the units that the one before has found
 DIFFERENCE = (
@@ -46,7 +47,7 @@ class OwnUnits:
     sizes : ndarray (n, p)
         |A_ii| + |s_k|; at least rounding of the largest.
     noise : ndarray (n, p)
-        Entries of slope Q up to which rounding may be all there is.
+        Entries of slope Q up to which rounding may be all there is; infinite where f is flat.
     """
 
     X: Array
@@ -68,7 +69,8 @@ class OwnUnits:
         sizes = np.maximum(sizes, max(EPS * sizes.max(), np.finfo(np.float64).tiny))
         roots = np.sqrt(rows)
         terms = np.outer(roots, roots @ np.abs(X @ Q)) + np.abs(X) @ np.abs(S) @ np.abs(Q)
-        return cls(X, S, Q, gradient - X @ S if slope is None else slope, sizes, NOISE * terms)
+        noise = np.where(sizes > FLAT * sizes.max(), NOISE * terms, np.inf)
+        return cls(X, S, Q, gradient - X @ S if slope is None else slope, sizes, noise)
 
     @property
     def distance(self) -> float:
