@@ -32,7 +32,7 @@ STUCK = 1e-9  # of ||X||: a run that ends with a shorter bound could not make f 
 DESCENT = 1e-10  # least cosine between a direction and minus the gradient
 SEED = 1970  # any fixed number: the random product must be the same everywhere
 PROBE, VOTE, GROWN = 3, 4, 5  # places in the numbers that are averaged; the last one in private messages
-MUCH = 16.0  # growth of gradients after which the sizes of their rows are found anew
+MUCH = 16.0  # mean growth of gradients after which the sizes of their rows are found anew
 LEAST_ROW = 2.0**-20  # of the largest row of gradients: smaller ones have the words of such a row
 GROWTH = 2.0**10  # by which the gradients of a step may exceed all before them, in private messages
 APART = 1e-10  # a larger difference between agents' points is no rounding
@@ -241,7 +241,7 @@ def _with_sizes(s: LBFGSState, G: Array, own: Array, agents: Agents) -> tuple[LB
     whose gradient has grown too much for the words of a step ends the run before it sends it.
     """
     largest = np.abs(G).max(axis=2, keepdims=True)
-    if not s.sizes.any() or s.growth.max() > MUCH:
+    if not s.sizes.any() or s.growth.max() > MUCH * agents.count:
         (found,) = agents.all_reduce(largest)
         sizes = np.maximum(found[0], s.sizes[0])
         sizes = np.maximum(sizes, LEAST_ROW * sizes.max())  # rows that are 0 now may not stay so
