@@ -86,8 +86,10 @@ class Target:
         sock.sendall(self.hello())
         header, content = read_message(sock)
         assert header.kind is Kind.HELLO
-        message, _ = read_message(sock)
-        assert message.kind is Kind.DATA
+        sock.sendall(messages.encode_json(Kind.STATEMENT, {"index": 0, "links": [1]}))
+        message = next(
+            found for found, _ in iter(lambda: read_message(sock), None) if found.kind is Kind.DATA
+        )
         return sock, messages.Hello.unpack(content).need, message.length
 
     def spent(self):
