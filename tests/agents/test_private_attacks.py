@@ -240,6 +240,15 @@ def test_a_turn_is_taken_once_and_empty_ones_only_so_far_ahead():
         exchange.check_header(other, Header(Kind.DATA, 5 + BUFFERS + 1, 0, 0))
 
 
+def test_an_empty_message_that_comes_late_does_not_pass_for_that_of_this_turn():
+    exchange, _, other = exchange_at(5)
+    other.next_in = 4
+    exchange.check_header(other, Header(Kind.DATA, 4, 0, 0))
+    exchange.on_data(other, Message(4, 0, bytearray()))
+    assert not other.inbox
+    assert other.next_in == 5
+
+
 # Masks
 
 
