@@ -86,8 +86,10 @@ class Target:
         sock.sendall(self.hello())
         header, content = read_message(sock)
         assert header.kind is Kind.HELLO
-        message, _ = read_message(sock)
-        assert message.kind is Kind.DATA
+        sock.sendall(messages.encode_json(Kind.STATEMENT, {"index": 0, "links": [1]}))
+        message = next(
+            found for found, _ in iter(lambda: read_message(sock), None) if found.kind is Kind.DATA
+        )
         return sock, messages.Hello.unpack(content).need, message.length
 
     def spent(self):
@@ -163,7 +165,7 @@ ATTACKS = {
     "zeros": Attack(bytes(4096), "bytes that are no message"),
     "a web request": Attack(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" * 3, "bytes that are no message"),
     "pickle bytes": Attack(PICKLE * 3, "bytes that are no message"),
-    "another protocol": Attack(frame(Kind.HELLO, protocol=9), "speaks protocol 9, expected 1"),
+    "another protocol": Attack(frame(Kind.HELLO, protocol=9), "speaks protocol 9, expected 2"),
     "kind 0": Attack(frame(0), "unknown kind 0"),
     "kind 77": Attack(frame(77), "unknown kind 77"),
     "a reserved field in use": Attack(frame(Kind.HELLO, zero=1), "unknown kind"),
@@ -263,7 +265,7 @@ ATTACKS = {
     "the same round twice": after(both(data(), data()), "where round", spoils=True),
     "a wrong shape before its round": after(
         lambda _, due, size: frame(round=due, content=bytes(size)) + frame(round=due + 1, content=bytes(16)),
-        "16 bytes for round",
+        "16 bytes for turn",
         spoils=True,
     ),
     "a round from the past": after(

@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from destiny.agents.exchange import Exchange
-from destiny.agents.transport.messages import HEADER
+from destiny.agents.outbox import Sent
 from destiny.errors import SettingsError
 from tests.helpers.agent_party import PROBLEM, Party
 
@@ -46,8 +46,7 @@ def test_a_lie_on_the_line_does_not_spoil_clipped_messages(tmp_path, monkeypatch
         message = whole(self, peer, round)
         if self.ids[0] != 1:
             return message
-        numbers = -np.frombuffer(message[HEADER.size :], dtype=np.float64)
-        return memoryview(bytearray(bytes(message[: HEADER.size]) + numbers.tobytes()))
+        return Sent.whole(-np.frombuffer(message.content))
 
     monkeypatch.setattr(Exchange, "message_for", lie)
     problem = 'kind = "pca"\nsynthetic = { n = 8, m = 2000, xi = 0.5, seed = 0 }\np = 1'
@@ -76,7 +75,7 @@ def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     ring = destiny.networks.ring(4)
     for k, (network, messages, sentence) in enumerate(
         [
-            (COMPLETE, "clip = 1", r"clip = 1 cannot go with private sums.* write private = false"),
+            (COMPLETE, "clip = 1", r"clip = 1 cannot go with private messages.* write private = false"),
             (COMPLETE, "private = true\nclip = 1", "which private sums hide"),
             (ring, CLIP, r"\[messages\] clip = 1 needs 3 neighbours or more"),
         ]

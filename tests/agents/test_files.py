@@ -113,7 +113,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     experiment = tmp_path / "experiment.toml"
     experiment.write_text(
         '[problem]\nkind = "pca"\ndata = "silos/part-{agent}.npy"\np = 2\nagents = 3\n'
-        '[network]\nkind = "ring"\n[[algorithm]]\nkind = "destiny"\nlabel = "x"\nstep = { kind = "bb" }\n'
+        '[network]\nkind = "ring"\n[[algorithm]]\nkind = "destiny-krylov"\nlabel = "x"\n'
         "[stop]\nrounds = 500\ntolerance = 1e-7\n[run]\ncheckpoint = 30\nthreads = 2\n"
     )
     out = tmp_path / "set"
@@ -135,7 +135,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     problem = destiny.problems.PCA(parts, p=2)
     options = {"decentralised": True, "tolerance": 1e-7, "rounds": 500}
     options["messages"] = destiny.Messages(private=True)  # which a ring allows
-    alone = destiny.solve(problem, destiny.networks.ring(3), destiny.Destiny(), **options)
+    alone = destiny.solve(problem, destiny.networks.ring(3), "destiny-krylov", **options)
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)
     with pytest.raises(destiny.SettingsError, match="is there already"):
@@ -263,7 +263,7 @@ def test_init_tells_agents_what_their_method_asks_of_the_network(tmp_path):
     (tmp_path / "e.toml").write_text(
         '[problem]\nkind = "pca"\nsynthetic = { n = 8, m = 60, xi = 0.5 }\np = 2\nagents = 4\n'
         '[network]\nkind = "path"\n[[algorithm]]\nkind = "deepca"\nmixing = "chebyshev"\nrounds = 3\n'
-        "[stop]\nrounds = 60\ntolerance = 0\n"
+        "[stop]\nrounds = 60\ntolerance = 0\n[messages]\nprivate = false\n"
     )
     network = destiny.networks.path(4)
     host = free_host()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from destiny.agents.outbox import Outbox
+from destiny.agents.outbox import Outbox, To
 from destiny.agents.transport import messages as wire
 from destiny.agents.transport.messages import HEADER, Header, Hello, Kind, Refusal
 
@@ -156,9 +156,9 @@ def test_what_was_sent_is_found_again_from_the_disk(prune, more, every):
                     npz.write(files)
                 outbox.mark_saved(folder, k)
                 outbox.prune(min(prune, k))
-            outbox.add(k, 0, [np.full((1, 3), float(k)), np.ones((1, 1))])
+            outbox.add(k, [np.full((1, 3), float(k)), np.ones((1, 1))])
         last = (end - 1) // every * every
         found = Outbox.load(folder, last)
         assert found.first <= min(prune, last)
         for k in range(found.first, last):
-            assert np.frombuffer(found.messages[k], offset=HEADER.size).tolist() == [k, k, k, 1]
+            assert np.frombuffer(found.messages[k][To.ALL].content).tolist() == [k, k, k, 1]

@@ -15,7 +15,7 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.statements import Statements
 from destiny.agents.transport.connections import MARKS, Connections
 from destiny.agents.transport.event_loop import Absent
-from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
+from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind, encode_json
 from destiny.run import averaging
 from tests.helpers.agent_party import PATIENCE, Party, client_context, connect, read_message, wait_for
 
@@ -86,7 +86,8 @@ def test_certificates_are_written_for_all_agents_or_for_none(tmp_path):
 def call(party, **changes):
     """A connection to agent-1 with the certificate of agent-0, after a HELLO that may be wrong."""
     sock = connect((party.host, 7001), client_context(party.home(0), party.home(0) / "ca.pem"))
-    sock.sendall(dataclasses.replace(party.settings(0).hello, **changes).pack())
+    statement = encode_json(Kind.STATEMENT, {"index": 0, "links": [1]})
+    sock.sendall(dataclasses.replace(party.settings(0).hello, **changes).pack() + statement)
     return sock
 
 
@@ -151,7 +152,7 @@ def test_a_refusal_ends_an_agent_also_if_other_neighbours_wait(troubles, error):
     ]
     connections = SimpleNamespace(neighbours=neighbours, wait_limit=1.0)
     exchange = Exchange(connections, destiny.networks.complete(3), 0, Outbox())
-    exchange.adopt(destiny.networks.complete(3).W)
+    exchange.awaited = neighbours
     assert type(exchange.absence_error()) is error
 
 
@@ -161,7 +162,8 @@ def test_a_refusal_ends_an_agent_also_if_other_neighbours_wait(troubles, error):
 def test_averages_that_do_not_settle_are_not_reported_as_converged(tmp_path, monkeypatch):
     """As on a path of 200 agents, or with a neighbour that always reports a change."""
     monkeypatch.setattr(averaging, "MOST", 1)
-    party = Party(tmp_path, PAIR, stop="tolerance = 1e-6")
+    whole = '[network]\nkind = "edges"\nedges = [[0, 1]]\nloss = 0.2'
+    party = Party(tmp_path, PAIR, stop="tolerance = 1e-3", whole=whole)
     for outcome in party.go():
         assert not outcome.converged
         assert outcome.reason.startswith("converged: every agent's local residual")

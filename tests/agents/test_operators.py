@@ -306,7 +306,7 @@ def test_init_says_what_it_assumes_and_takes_p(tmp_path):
     assert "this is PCA of data.npy with p = 2 components: --p chooses another number" in done.stderr
     done = run.invoke(cli.app, [*words, str(tmp_path / "b"), "--p", "5"])
     assert "this is PCA" not in done.stderr
-    assert "private sums: every agent learns the sum over its neighbours" in done.stderr
+    assert "private messages: every agent learns sums over all 3 agents" in done.stderr
     assert "\np = 5 " in (tmp_path / "b" / "agent-1" / "agent.toml").read_text()
     with pytest.raises(destiny.SettingsError, match="--p must be at least 1; found 0"):
         scaffold.write_agent_files("ring", "a:1,b:2", tmp_path / "c", "run", 0)

@@ -240,6 +240,15 @@ def test_a_turn_is_taken_once_and_empty_ones_only_so_far_ahead():
         exchange.check_header(other, Header(Kind.DATA, 5 + BUFFERS + 1, 0, 0))
 
 
+def test_an_empty_message_that_comes_late_does_not_pass_for_that_of_this_turn():
+    exchange, _, other = exchange_at(5)
+    other.next_in = 4
+    exchange.check_header(other, Header(Kind.DATA, 4, 0, 0))
+    exchange.on_data(other, Message(4, 0, bytearray()))
+    assert not other.inbox
+    assert other.next_in == 5
+
+
 # Masks
 
 
@@ -295,7 +304,7 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("what", DIFFERENT)
 def test_masks_of_words_that_mean_different_things_do_not_cancel(what):
-    """Whatever makes agents disagree on the units of words: their total would be a wrong answer in silence."""
+    """Agents that disagree on the units of words would have a wrong total, and not know it."""
     turns, bounds = DIFFERENT[what]
     with pytest.raises(PrivacyError, match="masks of 3 agents must cancel"):
         summed(hidings(), turns, [1.0, 2.0, 0.5], bounds)
@@ -438,7 +447,7 @@ def test_forged_and_old_statements_are_refused(cast, what):
 
 
 def test_whoever_hears_of_other_keys_has_other_masks(cast):
-    """A liar between two parts of a network can tell each another key of its own: their masks do not cancel."""
+    """A liar between two parts of a network can tell each another key: their masks do not cancel."""
     keys = []
     for key in (None, RunKey.new().public):
         statements = cast.victim()

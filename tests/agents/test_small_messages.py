@@ -8,6 +8,7 @@ import pytest
 import destiny
 from destiny.agents import scaffold
 from destiny.agents.exchange import Exchange
+from destiny.agents.outbox import Sent
 from destiny.agents.transport.connection import Connection
 from destiny.errors import SettingsError
 from tests.helpers.agent_party import PATIENCE, Party
@@ -60,9 +61,9 @@ def test_the_mean_is_averaged_at_64_bits_and_the_rest_at_8(tmp_path):
 def test_messages_are_as_small_on_the_line_as_is_said(whole, tmp_path, monkeypatch):
     lengths, take = [], Connection.on_data
 
-    def measured(self, peer, header, content):
+    def measured(self, peer, header):
         lengths.append(header.length)
-        take(self, peer, header, content)
+        take(self, peer, header)
 
     monkeypatch.setattr(Connection, "on_data", measured)
     party = Party(tmp_path, RING, messages=EIGHT, stop=FIXED, whole=whole)
@@ -102,8 +103,9 @@ def test_a_unit_that_is_not_finite_is_refused_by_name(tmp_path, monkeypatch):
     def spoilt(self, peer, round):
         message = whole(self, peer, round)
         if self.ids[0] == 1 and round == 30:
-            message = memoryview(bytearray(message))
-            message[-8:] = np.array([np.inf]).tobytes()
+            numbers = np.frombuffer(message.content).copy()
+            numbers[-1] = np.inf
+            message = Sent.whole(numbers)
         return message
 
     monkeypatch.setattr(Exchange, "message_for", spoilt)
@@ -117,7 +119,7 @@ def test_a_unit_that_is_not_finite_is_refused_by_name(tmp_path, monkeypatch):
 
 def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     party = Party(tmp_path / "a", RING, messages="bits = 8")
-    with pytest.raises(SettingsError, match=r"bits = 8 cannot go with private sums.* write private = false"):
+    with pytest.raises(SettingsError, match=r"bits = 8 cannot go with private .* write private = false"):
         party.settings(0)
     party = Party(tmp_path / "b", RING, messages="private = true\nbits = 8")
     with pytest.raises(SettingsError, match="private sums need messages of 64 bits"):
@@ -125,9 +127,7 @@ def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     party = Party(tmp_path / "c", RING, messages=EIGHT, whole=f"{EDGES}\nloss = 0.2")
     with pytest.raises(SettingsError, match=r"\[messages\] messages of 8 bits need a network that stays"):
         party.settings(0)
-    path = nets.path(4)
-    edges = f'[network]\nkind = "edges"\nedges = {path.edges.tolist()}'
-    exposed = Party(tmp_path / "d", path, messages="bits = 8", whole=edges).settings(0)
+    exposed = Party(tmp_path / "d", nets.path(2), messages="bits = 8").settings(0)
     assert exposed.messages == destiny.Messages(bits=8)  # nothing could be private there
 
 
@@ -146,7 +146,7 @@ def test_files_for_agents_carry_it(tmp_path):
         "messages = { bits = 8 }\n"
     )
     hosts = "a=127.0.0.1:7000,b=127.0.0.1:7001,c=127.0.0.1:7002"
-    with pytest.raises(SettingsError, match=r"bits = 8 cannot go with private sums.* give --plain"):
+    with pytest.raises(SettingsError, match=r"bits = 8 cannot go with private messages.* give --plain"):
         scaffold.write_agent_files(str(experiment), hosts, tmp_path / "out", "run")
     paths = scaffold.write_agent_files(str(experiment), hosts, tmp_path / "plain", "run", private=False)
     assert "bits = 8" in paths[0].read_text()

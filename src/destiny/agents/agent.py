@@ -25,7 +25,6 @@ from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.private_sums import WIDE
-from destiny.engines.quantisation import message_bytes
 from destiny.errors import DestinyError, NetworkError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
@@ -144,6 +143,7 @@ class Agent(AgentProcess):
             agreement,
             LocalMeasures(self.algorithm, self.view, self.checkpoints.notes),
             OutboxStore(settings, self.checkpoints, self.outbox, self.connections),
+            settings.messages.private,
         )
 
     @property
@@ -219,9 +219,8 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
         return numbers, 8 * numbers
-    last = message_bytes((n * p, n, *[1] * SCALARS), s.messages.bits)
     numbers = max(silent.largest, averages) + RIDERS
-    return numbers, max(silent.bytes, last, 8 * first) + 8 * RIDERS
+    return numbers, max(silent.bytes, 8 * averages) + 8 * RIDERS  # averages have 64 bits, whatever steps have
 
 
 def plain_notary(settings: Settings) -> Notary:

@@ -234,7 +234,8 @@ class Exchange:
 
     def on_data(self, peer: Neighbour, message: Message) -> None:
         """A turn's message has come; it is looked at when this agent has come to the turn."""
-        peer.inbox.append(message)
+        if message.round >= self.turn:  # an earlier one is empty: it must not pass for that of this turn
+            peer.inbox.append(message)
         peer.next_in = message.round + 1
 
     def on_statement(self, peer: Neighbour, content: memoryview) -> None:
