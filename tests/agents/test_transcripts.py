@@ -213,11 +213,14 @@ def averaged(network, engine, A, symmetric):
 
 
 RUNS = {
-    "newton": (lambda *args: solved(*args, "destiny-newton"), exchanged),
-    "krylov": (lambda *args: solved(*args, "destiny-krylov"), exchanged),
-    "lbfgs": (lambda *args: solved(*args, "destiny-lbfgs"), swapped),
-    "averages of symmetric matrices": (lambda *args: averaged(*args, True), exchanged),
-    "averages": (lambda *args: averaged(*args, False), swapped),
+    "newton": (lambda network, engine, A: solved(network, engine, A, "destiny-newton"), exchanged),
+    "krylov": (lambda network, engine, A: solved(network, engine, A, "destiny-krylov"), exchanged),
+    "lbfgs": (lambda network, engine, A: solved(network, engine, A, "destiny-lbfgs"), swapped),
+    "averages of symmetric matrices": (
+        lambda network, engine, A: averaged(network, engine, A, True),
+        exchanged,
+    ),
+    "averages": (lambda network, engine, A: averaged(network, engine, A, False), swapped),
 }
 
 
