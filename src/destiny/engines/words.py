@@ -20,6 +20,7 @@ MOST = 125  # exponent of the largest number in wide words
 ROOM = 58  # 2^58 numbers of 2^125 are a total of 2^183; wide words would wrap at 2^191
 BITS = 61  # of a narrow word at its bound: two more are left for rounding and excess, and one is the sign
 EXCESS = 1e-9  # by which rounding may lift a number above its bound, relative to the bound
+PIECE = 2**14  # numbers that are worked on at a time
 LARGEST_BOUND = 2.0**1023  # numbers above a bound by its excess are still finite
 
 Words = NDArray[np.uint64]
@@ -101,14 +102,16 @@ def to_narrow(numbers: Array, bounds: Array) -> Words:
         for the least E with bound < 2^E. Numbers whose bound is 0 must be 0.
     """
     E = exponents(bounds, numbers.shape)
-    if not (fits := np.abs(numbers) <= bounds * (1 + EXCESS)).all():
-        k = int(np.argmin(fits))
-        raise OutOfRangeError(
-            f"Entry {k} must be a finite number of at most {bounds[k]:.6g} in magnitude, its bound, "
-            f"but is {numbers[k]:.6g}: the data differ from those of the bound, or are not finite."
-        )
-    rounded = np.rint(np.ldexp(numbers, BITS - E)).astype(np.int64)
-    return rounded.view(np.uint64).astype(WORD, copy=False)
+    words = np.empty(len(numbers), dtype=np.int64)
+    for part in _pieces(len(numbers)):
+        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+            k = part.start + int(np.argmin(fits))
+            raise OutOfRangeError(
+                f"Entry {k} must be a finite number of at most {bounds[k]:.6g} in magnitude, its bound, "
+                f"but is {numbers[k]:.6g}: the data differ from those of the bound, or are not finite."
+            )
+        words[part] = np.rint(np.ldexp(numbers[part], BITS - E[part]))
+    return words.view(np.uint64).astype(WORD, copy=False)
 
 
 def from_narrow(words: Words, bounds: Array) -> Array:
@@ -119,14 +122,16 @@ def from_narrow(words: Words, bounds: Array) -> Array:
     """
     E = exponents(bounds, words.shape)
     signed = words.astype(np.uint64, copy=False).view(np.int64)
-    with np.errstate(over="ignore"):  # infinity is above every bound
-        numbers: Array = np.ldexp(signed.astype(np.float64), E - BITS)
-    if not (fits := np.abs(numbers) <= bounds * (1 + EXCESS)).all():
-        k = int(np.argmin(fits))
-        raise OutOfRangeError(
-            f"Entry {k} of a total must be at most {bounds[k]:.6g} in magnitude, its bound, but is "
-            f"{numbers[k]:.6g}: the agents have not added up numbers of one sum, or their bounds differ."
-        )
+    numbers: Array = np.empty(len(words))
+    for part in _pieces(len(words)):
+        with np.errstate(over="ignore"):  # infinity is above every bound
+            numbers[part] = np.ldexp(signed[part].astype(np.float64), E[part] - BITS)
+        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+            k = part.start + int(np.argmin(fits))
+            raise OutOfRangeError(
+                f"Entry {k} of a total must be at most {bounds[k]:.6g} in magnitude, its bound, but is "
+                f"{numbers[k]:.6g}: the agents have not added up numbers of one sum, or their bounds differ."
+            )
     return numbers
 
 
@@ -153,6 +158,11 @@ def subtract_from(total: Words, words: Words) -> None:
     np.invert(total, out=total)  # -1 - total
     add_into(total, words)
     np.invert(total, out=total)
+
+
+def _pieces(count: int) -> list[slice]:
+    """Parts of long arrays: what is computed on the way stays in the cache, and takes no fresh memory."""
+    return [slice(start, start + PIECE) for start in range(0, count, PIECE)]
 
 
 def _check_shapes(total: Words, words: Words) -> None:
@@ -186,8 +196,8 @@ def exponents(bounds: Array, shape: tuple[int, ...]) -> Exponents:
         raise ValueError(
             f"There must be a bound for each of (k,) numbers, but there are {bounds.shape} and {shape}."
         )
-    if not (fits := (bounds >= 0) & (bounds <= LARGEST_BOUND)).all():
-        k = int(np.argmin(fits))
+    if len(bounds) and not (bounds.min() >= 0 and bounds.max() <= LARGEST_BOUND):
+        k = int(np.argmin((bounds >= 0) & (bounds <= LARGEST_BOUND)))
         raise OutOfRangeError(
             f"Bound {k} must be between 0 and 2^1023, but is {bounds[k]:.6g}. "
             "Measure the data in other units, or correct them."
