@@ -119,9 +119,7 @@ def test_a_unit_that_is_not_finite_is_refused_by_name(tmp_path, monkeypatch):
 
 def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     party = Party(tmp_path / "a", RING, messages="bits = 8")
-    with pytest.raises(
-        SettingsError, match=r"bits = 8 cannot go with private .* write private = false"
-    ):
+    with pytest.raises(SettingsError, match=r"bits = 8 cannot go with private .* write private = false"):
         party.settings(0)
     party = Party(tmp_path / "b", RING, messages="private = true\nbits = 8")
     with pytest.raises(SettingsError, match="private sums need messages of 64 bits"):
