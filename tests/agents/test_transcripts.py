@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -213,11 +213,11 @@ def averaged(network, engine, A, symmetric):
 
 
 RUNS = {
-    "newton": (lambda *args: solved(*args, "destiny-newton"), exchanged),
-    "krylov": (lambda *args: solved(*args, "destiny-krylov"), exchanged),
-    "lbfgs": (lambda *args: solved(*args, "destiny-lbfgs"), swapped),
-    "averages of symmetric matrices": (lambda *args: averaged(*args, True), exchanged),
-    "averages": (lambda *args: averaged(*args, False), swapped),
+    "newton": (partial(solved, algorithm="destiny-newton"), exchanged),
+    "krylov": (partial(solved, algorithm="destiny-krylov"), exchanged),
+    "lbfgs": (partial(solved, algorithm="destiny-lbfgs"), swapped),
+    "averages of symmetric matrices": (partial(averaged, symmetric=True), exchanged),
+    "averages": (partial(averaged, symmetric=False), swapped),
 }
 
 
