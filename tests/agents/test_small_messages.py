@@ -76,15 +76,23 @@ def test_messages_are_as_small_on_the_line_as_is_said(whole, tmp_path, monkeypat
 def test_an_agent_that_crashes_goes_on_with_the_same_bits(tmp_path, monkeypatch):
     """Before its first checkpoint, between two, and in the last averaging."""
     party = Party(tmp_path, RING, messages=EIGHT, stop=FIXED, run="checkpoint = 10")
-    left, whole = [5, 33, 77, 94], Exchange.swap
+    left, swap, sum_up = [5, 33, 77, 91], Exchange.swap, Exchange.all_reduce
 
-    def swap_or_die(self, round, blocks):
-        if self.ids[0] == 2 and left and round == left[0]:
+    def die(agent, turn):
+        if agent.ids[0] == 2 and left and turn >= left[0]:
             left.pop(0)
             raise Crash
-        return whole(self, round, blocks)
+
+    def swap_or_die(self, round, blocks):
+        die(self, round)
+        return swap(self, round, blocks)
+
+    def sum_or_die(self, turn, tree, blocks):
+        die(self, turn)
+        return sum_up(self, turn, tree, blocks)
 
     monkeypatch.setattr(Exchange, "swap", swap_or_die)
+    monkeypatch.setattr(Exchange, "all_reduce", sum_or_die)
     running = {i: party.thread(i) for i in range(4)}
     while left:
         running[2].join(PATIENCE)

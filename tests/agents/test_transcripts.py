@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -213,6 +213,7 @@ def averaged(network, engine, A, symmetric):
 
 
 RUNS = {
+<<<<<<< HEAD
     "newton": (lambda network, engine, A: solved(network, engine, A, "destiny-newton"), exchanged),
     "krylov": (lambda network, engine, A: solved(network, engine, A, "destiny-krylov"), exchanged),
     "lbfgs": (lambda network, engine, A: solved(network, engine, A, "destiny-lbfgs"), swapped),
@@ -221,6 +222,13 @@ RUNS = {
         exchanged,
     ),
     "averages": (lambda network, engine, A: averaged(network, engine, A, False), swapped),
+=======
+    "newton": (partial(solved, algorithm="destiny-newton"), exchanged),
+    "krylov": (partial(solved, algorithm="destiny-krylov"), exchanged),
+    "lbfgs": (partial(solved, algorithm="destiny-lbfgs"), swapped),
+    "averages of symmetric matrices": (partial(averaged, symmetric=True), exchanged),
+    "averages": (partial(averaged, symmetric=False), swapped),
+>>>>>>> prim-agents
 }
 
 

@@ -184,7 +184,7 @@ def disclosure(network: str, hosts: str, private: bool | None = None) -> str:
     """What the agents of a network let each other know, and why if messages are plain."""
     tables, folder = _tables(network)
     if _asked(tables.get("messages", {}), private) is False:
-        return "plain messages, which neighbours can read: private sums were declined"
+        return "plain messages, which neighbours can read: private messages were declined"
     built = file.read_network(
         tables["network"], len(parse_hosts(hosts, tables["problem"].get("agents"))), folder
     )
@@ -209,7 +209,7 @@ def _messages(
     if (messages := Messages(**given)) != PLAIN:
         key = "bits" if messages.few_bits else "clip"
         raise SettingsError(
-            f"[messages] {key} = {table[key]} cannot go with private sums, which agents use unless they "
+            f"[messages] {key} = {table[key]} cannot go with private messages, which agents use unless they "
             f"are told otherwise: give --plain, or leave {key} out"
         )
     return {"private": True, "participants": names}

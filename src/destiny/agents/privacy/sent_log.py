@@ -97,6 +97,7 @@ class SentLog:
         try:
             while written < len(whole):  # a full disk takes a part of it at first, without an error
                 written += os.write(self.file, whole[written:])
+            os.fsync(self.file)
         except OSError as error:
             if written:
                 os.ftruncate(self.file, os.fstat(self.file).st_size - written)
