@@ -213,22 +213,11 @@ def averaged(network, engine, A, symmetric):
 
 
 RUNS = {
-<<<<<<< HEAD
-    "newton": (lambda network, engine, A: solved(network, engine, A, "destiny-newton"), exchanged),
-    "krylov": (lambda network, engine, A: solved(network, engine, A, "destiny-krylov"), exchanged),
-    "lbfgs": (lambda network, engine, A: solved(network, engine, A, "destiny-lbfgs"), swapped),
-    "averages of symmetric matrices": (
-        lambda network, engine, A: averaged(network, engine, A, True),
-        exchanged,
-    ),
-    "averages": (lambda network, engine, A: averaged(network, engine, A, False), swapped),
-=======
     "newton": (partial(solved, algorithm="destiny-newton"), exchanged),
     "krylov": (partial(solved, algorithm="destiny-krylov"), exchanged),
     "lbfgs": (partial(solved, algorithm="destiny-lbfgs"), swapped),
     "averages of symmetric matrices": (partial(averaged, symmetric=True), exchanged),
     "averages": (partial(averaged, symmetric=False), swapped),
->>>>>>> prim-agents
 }
 
 
