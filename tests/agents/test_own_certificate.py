@@ -65,7 +65,10 @@ def check(party, i):
 
 @pytest.mark.parametrize("private", [True, False])
 def test_agents_run_with_certificates_of_the_recipe(authority, tmp_path, private):
-    party = Party(tmp_path, RING, messages=f"private = {str(private).lower()}")
+    method = "destiny-newton" if private else "destiny"
+    party = Party(
+        tmp_path, RING, messages=f"private = {str(private).lower()}", algorithm=f'kind = "{method}"'
+    )
     for i in range(3):
         issue(authority, party, i)
         assert check(party, i).exit_code == 0

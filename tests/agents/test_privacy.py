@@ -75,7 +75,14 @@ def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, more):
 
 def test_the_keys_of_a_run_are_erased_when_it_is_over(tmp_path, monkeypatch):
     """Who finds them later could read recorded messages; a second name of each file shows what is left."""
-    party = Party(tmp_path, NETWORK, problem=PROBLEM + PRIVACY, stop=FIXED, messages="private = true")
+    party = Party(
+        tmp_path,
+        NETWORK,
+        problem=PROBLEM + PRIVACY,
+        stop=FIXED,
+        messages="private = true",
+        algorithm='kind = "destiny-newton"',
+    )
     serve = AgentProcess.serve_until_neighbours_done
     names, kept = ("noise.key", "private-sums.key"), []
 

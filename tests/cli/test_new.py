@@ -3,10 +3,8 @@
 import json
 import os
 import pty
-import re
 import subprocess
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,15 +32,6 @@ def clinics(tmp_path, monkeypatch):
         tables.append(table)
     monkeypatch.chdir(tmp_path)
     return np.concatenate(tables)
-
-
-def test_the_dry_run_of_the_documentation_is_what_is_printed(command, clinics, tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "howto" / "new.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```text\n(PCA with .*?)```", page, re.DOTALL)
-    assert command("new", tmp_path / "study", "--data", tmp_path / "clinic-{agent}.csv").code == 0
-    assert (
-        command("run", tmp_path / "study" / "experiment.toml", "--dry").out.splitlines() == shown.splitlines()
-    )
 
 
 def test_without_data_it_runs_as_it_is(command, tmp_path):

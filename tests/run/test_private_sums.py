@@ -118,25 +118,6 @@ def test_a_run_that_was_resumed_has_the_same_bits(method, decentralised, tmp_pat
 TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)])
 
 
-@pytest.mark.parametrize(
-    ("network", "parts"),
-    [
-        (TRIANGLES, "without agent 0 this one falls into agents 1, 2 and agents 3, 4,"),
-        (
-            nets.from_edges(
-                [*((i, (i + 1) % 9) for i in range(9)), *((a, b) for a, b in ((8, 9), (9, 10), (10, 8)))]
-            ),
-            "without agent 8 this one falls into agents 0, 1, 2, 3, 4, 5 and 2 more and agents 9, 10,",
-        ),
-    ],
-)
-def test_a_network_that_one_agent_connects_is_refused(network, parts):
-    problem = small_problem("pca", network.agents)
-    assert destiny.solve(problem, network).converged
-    with pytest.raises(NetworkError, match=parts):
-        destiny.solve(problem, network, messages=PRIVATE)
-
-
 def test_centring_works_by_sums_too(tmp_path):
     rng = np.random.default_rng(3)
     silos = [rng.standard_normal((6, 20)) + 5 for _ in range(6)]
