@@ -262,4 +262,6 @@ def reasons(results: Mapping[str, Result], skipped: Mapping[str, str] | None = N
         if r.choice is not None:
             lines.append(r.choice if r.choice.startswith(label) else f"{label}: {r.choice}")
         lines += [f"{label}: note: {note}" for note in r.notes]
+    references = {r.references for r in results.values() if r.references}
+    lines += [f"to hold bytes against: {text}" for text in sorted(references)]
     return lines + [f"{label}: skipped, {why}" for label, why in (skipped or {}).items()]
