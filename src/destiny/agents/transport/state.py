@@ -15,7 +15,7 @@ class ConnectionState(Enum):
     OPEN = auto()
     """Both HELLOs were accepted: DATA in both directions."""
     BYE_SENT = auto()
-    """BYE was written, after which only private sums write; DATA may still be read."""
+    """BYE was written, after which only statements are written; DATA may still be read."""
     BYE_RECEIVED = auto()
     """BYE was read, only REFUSED may follow (see `RoundStore.after_bye`); DATA is still written."""
     DONE = auto()
