@@ -24,7 +24,8 @@ from destiny.agents.start import open_hiding
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import HEADER, Header, Kind
 from destiny.cli import app
-from destiny.errors import CheckpointError, SettingsError
+from destiny.engines.hosted import HostedAgents
+from destiny.errors import CheckpointError, DestinyError, SettingsError
 from tests.helpers.agent_party import PATIENCE, Party
 
 nets = destiny.networks
@@ -211,6 +212,49 @@ def test_keys_or_logs_that_were_lost_end_the_run_in_words(tmp_path, monkeypatch)
     (party.out(2) / "checkpoints" / "sent.log").unlink()
     with pytest.raises(CheckpointError, match=r"sent.log must tell what was sent in \d+ turns; found 0"):
         party.thread(2).end()
+
+
+def test_a_log_that_was_lost_before_a_checkpoint_leaves_the_key_alone(tmp_path, monkeypatch):
+    party = private(tmp_path, nets.ring(3), run="checkpoint = 100", deadline=1)
+    crashed(party, monkeypatch, 1, 1)
+    folder = party.out(1) / "checkpoints"
+    key, log = (folder / "private-sums.key").read_bytes(), (folder / "sent.log").read_bytes()
+    (folder / "sent.log").unlink()
+    with pytest.raises(CheckpointError, match=r"sent.log is missing or empty.*bring it back"):
+        party.thread(1).end()
+    assert (folder / "private-sums.key").read_bytes() == key
+    (folder / "sent.log").write_bytes(log)
+    for i in range(3):
+        party.write(i, deadline="60")
+    party.go()
+    party.check()
+
+
+def test_a_gradient_that_private_messages_cannot_carry_ends_the_run_for_all(tmp_path, monkeypatch):
+    party = private(tmp_path, nets.path(3), LBFGS, SDL, deadline=30)
+    gradient, calls = HostedAgents.gradient, []
+
+    def spoilt(self, X, step=None):
+        calls.append(int(self.ids[0]))
+        G = gradient(self, X, step)
+        return 1e9 * G if self.ids[0] == 2 and calls.count(2) > 12 else G
+
+    monkeypatch.setattr(HostedAgents, "gradient", spoilt)
+    running = [party.thread(i) for i in range(3)]
+    errors = []
+    for one in running:
+        with pytest.raises(DestinyError) as error:
+            one.end()
+        errors.append(str(error.value))
+    assert "private messages cannot carry it" in errors[2]
+    assert all("ended the run" in error and "cannot carry it" in error for error in errors[:2])
+
+
+def test_an_agent_whose_run_is_over_says_that_it_read_nothing(tmp_path):
+    party = private(tmp_path, nets.ring(3), NEWTON)
+    party.go()
+    party.thread(0).end()
+    assert any("this run is over" in e.get("why", "") for e in party.log(0))
 
 
 def test_an_agent_that_is_done_serves_others_from_its_files(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.private_sums import WIDE
-from destiny.errors import DestinyError, NetworkError
+from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
@@ -108,7 +108,7 @@ def run(
             agent.event_log.record("end", why=outcome.reason)
             return outcome
         except DestinyError as error:
-            if isinstance(error, NetworkError):  # of no use to wait for this agent
+            if isinstance(error, NetworkError | PrivacyError):  # of no use to wait for this agent
                 agent.connections.send_bye(f"found: {error}")
             agent.event_log.record("end", why=str(error))
             raise
@@ -156,6 +156,8 @@ class Agent(AgentProcess):
     def go(self) -> Outcome:
         """Run from the start or the last checkpoint to the answer."""
         if self.outcome is not None:
+            over = "this run is over: the answer is the one found before, and data were not read again"
+            self.event_log.report("over", self.settings.name, over)
             return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         s = self.settings
         moments = iterate(

@@ -252,6 +252,7 @@ def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
         "problem": shared_problem({**problem, "p": p}),
         "agents": s.agents,
         "n": n,
+        "messages": asdict(s.messages),  # the method that is chosen follows from them
         "algorithm": settings_of(s.algorithm),
         "rounds": s.rounds,
         "tolerance": s.tolerance,
@@ -260,7 +261,6 @@ def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
         "network": checkpoints.network_digest(s.network) if whole else "each knows its neighbours",
         "diameter": s.network.diameter,
         "columns": columns_of(s.problem),
-        "messages": asdict(s.messages),
     }
     if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
         facts["spectrum"] = s.network.spectrum

@@ -22,6 +22,14 @@ FILE = "statements.json"
 Table = dict[str, Any]
 
 
+def kept_run(folder: Path) -> str | None:
+    """The run whose statements are in a folder, None if there are none that can be read."""
+    try:
+        return str(json.loads((folder / FILE).read_text(encoding="ascii"))["run"])
+    except (*npz.DAMAGE, AttributeError):
+        return None
+
+
 class Notary:
     """Makes and checks statements of plain runs: an agent and its neighbours, by index.
 
@@ -139,8 +147,10 @@ class Statements:
                 f"agents {', '.join(map(str, others))} have not been heard of for {seconds:g} s, not through "
                 "others either: they do not run, or no links lead to them"
             )
+        refused = [n for n in self.neighbours if n.connection is None and n.disagrees]
+        reasons += [f"{n.name} {n.trouble}" for n in refused if n not in late]
         away = [n for n in late if n.connection is None]
-        error = SettingsError if away and all(n.disagrees for n in away) else Absent
+        error = SettingsError if refused and all(n.disagrees for n in away) else Absent
         return error(" and ".join(reasons))
 
     def save(self) -> None:

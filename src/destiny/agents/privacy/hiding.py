@@ -13,9 +13,10 @@ from destiny.agents.privacy.notary import Party, SigningNotary
 from destiny.agents.privacy.pair_masks import PairMasks, Past, pair_secret, partners
 from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
-from destiny.agents.statements import Statements
+from destiny.agents.statements import Statements, kept_run
 from destiny.engines.private_sums import PREFIX
 from destiny.engines.words import Exponents, Words
+from destiny.errors import CheckpointError
 from destiny.protocols import Array
 
 PAST = f"{PREFIX}past"
@@ -88,6 +89,11 @@ def open_hiding(party: Party, folder: Path, turns: int, settings: str) -> AgentH
     ``turns`` were made before the checkpoint, ``settings`` is the digest of what all agents must have alike.
     """
     log = SentLog(folder, party.run, turns)
+    if not log.begun and kept_run(folder) == party.run:
+        raise CheckpointError(
+            f"{log.path} is missing or empty, and nobody knows what was sent under the key of this "
+            "run: bring it back, or let all agents start a new run"
+        )
     secret = RunKey.keep(folder, log.begun, sent=log.end > 0)
     log.begin()  # not before there is a new key: an old one would pass for that of this log
     return AgentHiding(SigningNotary(party, secret), log, settings)
