@@ -257,6 +257,18 @@ def test_an_agent_whose_run_is_over_says_that_it_read_nothing(tmp_path):
     assert any("this run is over" in e.get("why", "") for e in party.log(0))
 
 
+def test_no_files_are_written_for_a_method_that_private_messages_cannot_serve(tmp_path):
+    experiment = tmp_path / "e.toml"
+    experiment.write_text(
+        f'[problem]\n{PCA}\nagents = 3\n[network]\nkind = "ring"\n[[algorithm]]\nkind = "destiny"\n'
+    )
+    arguments = str(experiment), "127.0.0.1:7000", tmp_path / "set", "run"
+    with pytest.raises(SettingsError, match="which destiny does not use: leave .algorithm. out"):
+        scaffold.write_agent_files(*arguments)
+    assert not (tmp_path / "set").exists()
+    assert len(scaffold.write_agent_files(*arguments, private=False)) == 3
+
+
 def test_an_agent_that_is_done_serves_others_from_its_files(tmp_path, monkeypatch):
     party = private(tmp_path, nets.ring(3), NEWTON, run="checkpoint = 1", deadline=2)
     crashed(party, monkeypatch, 1, 6)  # the last sum, once it has come: the others are done

@@ -86,7 +86,7 @@ def test_agent_files_fit(tmp_path):
     (tmp_path / "e.toml").write_text(cli_experiments.document(stop={"rounds": 40}, algorithm={"label": None}))
     for network, hosts in (("ring", "a:1,b:2,c:3"), (str(tmp_path / "e.toml"), "a:1,b:2,c:3,d:4")):
         folder = tmp_path / f"for-{len(hosts)}"
-        for path in scaffold.write_agent_files(network, hosts, folder, "run"):
+        for path in scaffold.write_agent_files(network, hosts, folder, "run", private=False):
             assert path.read_text(encoding="utf-8").startswith(f"#:schema ./{scaffold.SCHEMA}\n")
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
             AGENT.validate(tables)

@@ -369,7 +369,7 @@ def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
     np.save(tmp_path / "data.npy", WINE.T)
-    made = scaffold.write_agent_files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1")
+    made = scaffold.write_agent_files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1", private=False)
     for path in made:
         np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE.T)
     scaffold.write_certificates(tmp_path / "party")

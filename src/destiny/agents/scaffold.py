@@ -129,6 +129,8 @@ def write_agent_files(
     if algorithm_tables.is_asynchronous(kind):
         private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
+    if shared["messages"]["private"] and "algorithm" in tables:
+        _require_totals(tables["algorithm"])
     if fixed and "algorithm" in tables:
         shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
     if fixed:
@@ -213,6 +215,17 @@ def _messages(
             f"are told otherwise: give --plain, or leave {key} out"
         )
     return {"private": True, "participants": names}
+
+
+def _require_totals(table: dict[str, Any]) -> None:
+    """Refuse a method that cannot have private messages, before files say that it has."""
+    about = algorithm_tables.read_any_algorithm(table, "[algorithm]").about
+    if about is not None and not about.totals:
+        raise SettingsError(
+            "private messages, which agents use unless they are told otherwise, are sums over all agents, "
+            f"which {table['kind']} does not use: leave [algorithm] out, so that agents choose a method, or "
+            "give --plain"
+        )
 
 
 def _asked(table: dict[str, Any], private: bool | None) -> bool | None:
