@@ -263,7 +263,7 @@ def test_no_files_are_written_for_a_method_that_private_messages_cannot_serve(tm
         f'[problem]\n{PCA}\nagents = 3\n[network]\nkind = "ring"\n[[algorithm]]\nkind = "destiny"\n'
     )
     arguments = str(experiment), "127.0.0.1:7000", tmp_path / "set", "run"
-    with pytest.raises(SettingsError, match="which destiny does not use: leave .algorithm. out"):
+    with pytest.raises(SettingsError, match=r"which destiny does not use: leave \[algorithm\] out"):
         scaffold.write_agent_files(*arguments)
     assert not (tmp_path / "set").exists()
     assert len(scaffold.write_agent_files(*arguments, private=False)) == 3
