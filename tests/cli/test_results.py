@@ -123,7 +123,7 @@ def test_nothing_is_shown_but_a_table_where_nobody_is_looking(run):
     assert "\x1b" not in outcome.out
     assert "\r" not in outcome.out
     assert "DESTINY: out of rounds: 40 of 40 used" in outcome.out
-    assert len(outcome.out.splitlines()) == 3  # the header, the run, its reason
+    assert len(outcome.out.splitlines()) == 4  # the header, the run, its reason, what bytes are held against
 
 
 def test_an_empty_folder_may_be_there_already(run, tmp_path):

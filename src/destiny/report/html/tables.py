@@ -14,7 +14,6 @@ from destiny.report.sources.folder import FolderResults, MethodResults
 from destiny.report.sources.results import FigureResults, PanelResults
 
 ROWS = 8  # of a curve in the table behind it
-REFERENCES = {"data_bytes": "all data to one agent", "least_bytes": "one n x p matrix per agent"}
 HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "not decided")}
 
 
@@ -36,9 +35,6 @@ def method_row(run: MethodResults) -> list[object]:
     reason = [tag("span", why(entry))] + [tag("span", f"Note: {note}", class_="quiet") for note in notes]
     numbers_sent = f"{wording.whole(entry.get('scalars', entry.get('sent')))} numbers"
     sent = [tag("span", wording.size(entry.get("bytes"))), tag("span", numbers_sent, class_="quiet")]
-    for key, text in REFERENCES.items():
-        if entry.get(key) is not None:
-            sent.append(tag("span", f"{text}: {wording.size(entry[key])}", class_="quiet"))
     return [
         join(name),
         join(reason),
