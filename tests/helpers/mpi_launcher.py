@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy
 
 from tests.helpers import ROOT
 
@@ -30,17 +32,28 @@ class Environment:
 
     @cached_property
     def why_not(self) -> str | None:
-        """Why it cannot be used, or None."""
+        """Why it cannot be used, or None. Another NumPy or SciPy has other bits."""
         if not (self.bin / "mpiexec").exists():
             return f"there is no {self.bin / 'mpiexec'}"
         check = subprocess.run(
-            [self.bin / "python", "-c", "import destiny, mpi4py.MPI"],
+            [
+                self.bin / "python",
+                "-c",
+                "import destiny, mpi4py.MPI, numpy, scipy; print(numpy.__version__, scipy.__version__)",
+            ],
             capture_output=True,
             text=True,
             check=False,
             env=self.environ(),
         )
-        return None if check.returncode == 0 else check.stderr.strip().splitlines()[-1]
+        if check.returncode != 0:
+            return check.stderr.strip().splitlines()[-1]
+        here = f"{np.__version__} {scipy.__version__}"
+        return (
+            None
+            if check.stdout.strip() == here
+            else f"its NumPy and SciPy are {check.stdout.strip()}, not {here}"
+        )
 
     def environ(self, **more: str) -> dict[str, str]:
         """As on a cluster: one BLAS thread; nothing of a launcher this test may run under."""
