@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from destiny import DestinyError, Messages, agents
+from destiny import DestinyError, agents
 from destiny.agents import scaffold
+from destiny.engines.mixers import Messages, from_keys
 
 AGENTS, EVENTS_A_TRIAL = 4, 5
 DEADLINE = 8.0  # seconds; a refusal takes as long to be final
@@ -105,7 +106,8 @@ class Agents:
 
     def __init__(self, folder: Path, chance: random.Random, messages: Messages) -> None:
         self.folder, self.chance = folder, chance
-        (folder / "experiment.toml").write_text(f"{EXPERIMENT}[messages]\nbits = {messages.bits}\n")
+        bits = messages.keys().get("bits", 64)
+        (folder / "experiment.toml").write_text(f"{EXPERIMENT}[messages]\nbits = {bits}\n")
         host = ".".join(["127", *(str(random.SystemRandom().randrange(1, 255)) for _ in range(3))])
         experiment, party = str(folder / "experiment.toml"), folder / "party"
         self.paths = scaffold.write_agent_files(
@@ -234,7 +236,7 @@ def main() -> int:
     parser.add_argument("--private", action="store_true", help="sums are private")
     parser.add_argument("--bits", type=int, default=64, help="of a number in a message")
     options = parser.parse_args()
-    messages = Messages(options.private, options.bits)
+    messages = from_keys({"private": options.private, "bits": options.bits})
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as name:
         undisturbed = Agents(Path(name), chance, messages)

@@ -32,7 +32,6 @@ from destiny.agents.start import open_hiding
 from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
-from destiny.engines.private_sums import PrivateSums
 
 AGENTS, NUMBERS = 8, 2**19  # 4 MB a message
 MORE = 1  # word in a private message that counts the agents
@@ -88,9 +87,7 @@ class Worker:
         notary = Notary(settings.index, settings.agents, links) if hiding is None else hiding.notary
         statements = Statements(notary, self.connections.neighbours, folder, settings.run)
         engine = SingleAgentEngine(self.connections, settings.index, Outbox(), statements, hiding)
-        self.agents = engine.connect(settings.problem, settings.network).agents
-        if hiding is not None:
-            self.agents.private_sums = PrivateSums(settings.agents, hiding)
+        self.agents = engine.connect(settings.problem, settings.network, settings.messages).agents
         exchange = self.connections.store
         assert isinstance(exchange, Exchange)
         self.block = np.random.default_rng(settings.index).uniform(-1, 1, (1, numbers))

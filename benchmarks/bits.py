@@ -51,7 +51,7 @@ def run(name: str, method: str, bits: int, seed: int) -> tuple[object, ...]:
         seed=seed,
         rounds=limit,
         every=10 if name == LONG and method == "momentum" else 1,
-        messages=destiny.Messages(bits=bits),
+        messages="plain" if bits == 64 else destiny.Quantized(bits),
         progress=False,
     )
     require_done(result.interrupted)

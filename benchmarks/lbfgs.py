@@ -131,7 +131,7 @@ def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     problem, network = instances[name](seed)
     algorithm = DestinyMomentum() if method == "momentum" else DestinyLBFGS()
     every = max(1, round(10 / algorithm.on(network).rounds_per_step))
-    messages = destiny.Messages(private=method == "private")
+    messages = "private" if method == "private" else "plain"
     result = destiny.solve(
         problem,
         network,

@@ -72,7 +72,7 @@ def run(name: str, method: str, clip: int, attack: str, seed: int) -> tuple[obje
         rounds=ROUNDS,
         every=50,
         engine=Local(1) if attack == NOBODY else Liars(liars, attack, seed),
-        messages=destiny.Messages(clip=len(liars) if clip else 0),
+        messages=destiny.Clipped(len(liars)) if clip and liars else "plain",
         progress=False,
     )
     require_done(result.interrupted)

@@ -55,7 +55,7 @@ def measure(case: str, method: str, tolerance: float, private: bool) -> dict[str
         METHODS[method](),
         tolerance=tolerance,
         every=1,
-        messages=destiny.Messages(private=private),
+        messages="private" if private else "plain",
     )
     return {
         "rounds": found.rounds,

@@ -144,7 +144,7 @@ def main() -> None:
         decentralised=True,
         tolerance=1e-9,
         engine=engine,
-        messages=destiny.Messages(private=True),
+        messages="private",
     )
     table = Table("agent", "steps", "explained variance", "the bits of one process", "distance to its answer")
     same = []

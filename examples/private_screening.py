@@ -46,7 +46,7 @@ def main(path=None):
         found, best = (np.sum((centred @ model.components_.T) ** 2) for model in (pca, exact))
         return found / best
 
-    private = destiny.Messages(private=True)
+    private = "private"
     sums = DecentralizedPCA(COMPONENTS, network="complete", random_state=0, messages=private).fit(silos)
     print(f"private sums without noise: {share(sums):.4f} of the variance, {sums.n_rounds_} rounds")
     shares = {

@@ -29,6 +29,7 @@ _logging.getLogger("destiny").addHandler(
 __all__ = [
     "Activity",
     "CheckpointError",
+    "Clipped",
     "Comparison",
     "Destiny",
     "DestinyAsync",
@@ -40,12 +41,12 @@ __all__ = [
     "DestinyProx",
     "Diagnosis",
     "History",
-    "Messages",
     "MismatchError",
     "MissingExtraError",
     "NetworkError",
     "PrivacyError",
     "ProblemError",
+    "Quantized",
     "Result",
     "SettingsError",
     "Silos",
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     )
     from destiny.algorithms.blocks import step_sizes as steps
     from destiny.diagnosis import Diagnosis, diagnose
+    from destiny.engines.mixers import Clipped, Quantized
     from destiny.experiments.compare import Comparison, compare
     from destiny.geometry import directions, lagrangian, stiefel
     from destiny.problems import check_gradient
@@ -101,7 +103,6 @@ if TYPE_CHECKING:
     from destiny.run import plots as plots
     from destiny.run.history import History
     from destiny.run.loop import iterate
-    from destiny.run.messages import Messages
     from destiny.run.result import Result
     from destiny.run.solve import solve
     from destiny.simulation import Activity, SimulatedResult, World, simulate
@@ -135,6 +136,7 @@ else:
     }
     _HOMES = {
         "Activity": "destiny.simulation",
+        "Clipped": "destiny.engines.mixers",
         "Comparison": "destiny.experiments.compare",
         "Destiny": "destiny.algorithms",
         "DestinyAsync": "destiny.algorithms",
@@ -145,7 +147,7 @@ else:
         "DestinyProx": "destiny.algorithms",
         "Diagnosis": "destiny.diagnosis",
         "History": "destiny.run.history",
-        "Messages": "destiny.run.messages",
+        "Quantized": "destiny.engines.mixers",
         "Result": "destiny.run.result",
         "Silos": "destiny.problems.data",
         "SimulatedResult": "destiny.simulation",

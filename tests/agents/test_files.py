@@ -134,7 +134,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         answer = file["X"]
     problem = destiny.problems.PCA(parts, p=2)
     options = {"decentralised": True, "tolerance": 1e-7, "rounds": 500}
-    options["messages"] = destiny.Messages(private=True)  # which a ring allows
+    options["messages"] = "private"  # which a ring allows
     alone = destiny.solve(problem, destiny.networks.ring(3), "destiny-krylov", **options)
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)

@@ -28,7 +28,7 @@ from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Header, Kind, Refusal, encode_json
 from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
 from destiny.agents.transport.tls import TlsFiles
-from destiny.engines.private_sums import PrivateSums
+from destiny.engines.mixers.private import PrivateMixer
 from destiny.engines.words import add_into, subtract_from
 from destiny.errors import NetworkError, PrivacyError, SettingsError
 from destiny.networks.local_view import Neighbourhood
@@ -278,7 +278,7 @@ def total_of(encoded):
 
 
 def summed(agents, turns, numbers, bounds):
-    sums = [PrivateSums(len(agents), hiding) for hiding in agents]
+    sums = [PrivateMixer(len(agents), hiding) for hiding in agents]
     blocks = [[np.full((1, 4), number), np.full((1, 2), number)] for number in numbers]
     encoded = [
         s.encode(turn, b, bound) for s, turn, b, bound in zip(sums, turns, blocks, bounds, strict=True)
@@ -331,9 +331,9 @@ def test_masks_of_agents_that_were_told_different_totals_do_not_cancel(learnt):
 def test_a_cut_vertex_gets_no_sum_of_one_side():
     """Two triangles share agent 0, which knows its own masks with everybody."""
     agents, numbers = hidings(5), np.arange(1.0, 6.0)
-    sums = [PrivateSums(5, hiding) for hiding in agents]
+    sums = [PrivateMixer(5, hiding) for hiding in agents]
     sent = [s.encode(0, [np.full((1, 300), x)], [32.0])[0][0] for s, x in zip(sums, numbers, strict=True)]
-    bare = [PrivateSums(5).encode(0, [np.full((1, 300), x)], [32.0])[0][0] for x in numbers]
+    bare = [PrivateMixer(5).encode(0, [np.full((1, 300), x)], [32.0])[0][0] for x in numbers]
     own = sent[0] - bare[0]  # masks of agent 0 with all others
     for side in ((1, 2), (3, 4)):
         heard = sent[side[0]] + sent[side[1]]
@@ -347,7 +347,7 @@ def test_nobody_and_one_patient_look_the_same():
     """A column of zeros: sizes of messages are the same, and no word is bare."""
     found = []
     for patients in (0.0, 1.0):
-        parts = PrivateSums(3, hidings()[1]).encode(0, [np.full((1, 50), patients)] * 2, [100.0, None])
+        parts = PrivateMixer(3, hidings()[1]).encode(0, [np.full((1, 50), patients)] * 2, [100.0, None])
         assert [part.shape for part in parts] == [(1, 51), (1, 50, 6)]
         assert all(part.all() for part in parts)
         found.append(parts)

@@ -133,10 +133,10 @@ def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     with pytest.raises(SettingsError, match="private sums need messages of 64 bits"):
         party.settings(0)
     party = Party(tmp_path / "c", RING, messages=EIGHT, whole=f"{EDGES}\nloss = 0.2")
-    with pytest.raises(SettingsError, match=r"\[messages\] messages of 8 bits need a network that stays"):
+    with pytest.raises(SettingsError, match=r"\[messages\] messages of 8 bits need a static network"):
         party.settings(0)
     exposed = Party(tmp_path / "d", nets.path(2), messages="bits = 8").settings(0)
-    assert exposed.messages == destiny.Messages(bits=8)  # nothing could be private there
+    assert exposed.messages == destiny.Quantized(8)  # nothing could be private there
 
 
 def test_agents_that_differ_on_it_do_not_meet(tmp_path):
@@ -144,7 +144,7 @@ def test_agents_that_differ_on_it_do_not_meet(tmp_path):
     party.write(1, messages="private = false")
     running = [party.thread(i) for i in range(2)]
     errors = [r.error for r in running if not r.join(PATIENCE)]
-    assert any("messages.bits is" in str(error) for error in errors)
+    assert any('messages is "messages of 8 bits"' in str(error) for error in errors)
 
 
 def test_files_for_agents_carry_it(tmp_path):

@@ -17,13 +17,12 @@ import pytest
 
 import destiny
 from destiny.engines import Local
+from destiny.engines.mixers import PLAIN, Private
 from destiny.engines.threads import Channel
 from destiny.engines.tree_sum import tree_sum
 from destiny.engines.words import add_into, subtract_from
 from destiny.errors import PrivacyError
 from destiny.estimators.averager import Averager, NoObjective
-from destiny.run import message_memory
-from destiny.run.messages import Messages
 
 nets = destiny.networks
 NETWORKS = {
@@ -35,7 +34,7 @@ NETWORKS = {
     "two triangles": nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)], 5),
 }
 N, P = 4, 2
-PRIVATE = Messages(private=True)
+PRIVATE = Private()
 
 
 @dataclass
@@ -75,7 +74,7 @@ def pair_mask(i, j, turn, place, shape):
 
 
 class TableHiding:
-    """Masks from a table (`destiny.engines.private_sums.Hiding`): those of `pair_mask`, and some more."""
+    """Masks from a table (`destiny.engines.mixers.private.Hiding`): those of `pair_mask`, and some more."""
 
     def __init__(self, own, count, transcript, more):
         self.own, self.count, self.transcript, self.more = own, count, transcript, more
@@ -141,15 +140,15 @@ class Recorded(Local):
     hiding: type = TableHiding
     objectives: tuple | None = None
 
-    def connect(self, problem, network):
-        team = super().connect(problem, network)
+    def connect(self, problem, network, messages=PLAIN):
+        team = super().connect(problem, network, messages)
         assert len(team.workers) == network.agents
         for i, worker in enumerate(team.workers):
-            worker.hiding = self.hiding(i, network.agents, self.transcript, self.more)
+            worker.mixer.hiding = self.hiding(i, network.agents, self.transcript, self.more)
             channel = worker.exchange
             worker.exchange = Spy(channel.worker, channel.rows, channel.memory, self.transcript)
             if self.objectives is not None:
-                worker.hosted = self.objectives[i]
+                worker.evaluate(self.objectives[i])
         return team
 
 
@@ -301,8 +300,7 @@ def test_masks_that_do_not_make_up_for_the_data_would_be_noticed():
 def test_averaging_over_neighbours_is_refused_before_anything_is_sent():
     network = NETWORKS["ring"]
     engine = Recorded(network.agents)
-    team = engine.connect(NoObjective(4), network)
-    message_memory.begin_sums(team, PRIVATE, None)
+    team = engine.connect(NoObjective(4), network, PRIVATE)
     try:
         with pytest.raises(PrivacyError, match="averages over neighbours"):
             team.each(lambda x, agents: agents.mix(x), team.split(np.ones((4, 3))))

@@ -162,7 +162,7 @@ def test_a_start_that_is_the_answer_ends_at_once_and_starts_may_differ():
 
 def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private():
     problem, network = small_problem("pca", 12, 0), NETWORKS["random"]
-    for messages in (destiny.Messages(), destiny.Messages(private=True)):
+    for messages in ("plain", "private"):
         result = destiny.solve(
             problem, network, DestinyKrylov(), decentralised=True, tolerance=1e-9, messages=messages
         )
@@ -190,7 +190,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
     with pytest.raises(SettingsError, match="needs a static network"):
         destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyKrylov())
     with pytest.raises(SettingsError, match="exact totals"):
-        destiny.solve(problem, ring, DestinyKrylov(), messages=destiny.Messages(bits=8))
+        destiny.solve(problem, ring, DestinyKrylov(), messages=destiny.Quantized(8))
     with pytest.raises(MismatchError, match="solves PCA only"):
         destiny.solve(small_problem("olsr", 6, 0), ring, DestinyKrylov())
     with pytest.raises(SettingsError, match="depth must be"):

@@ -259,7 +259,7 @@ def test_a_start_that_is_the_answer_ends_at_once_and_starts_may_differ():
 def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private(kind):
     problem, network = small_problem(kind, 12), NETWORKS["random"]
     found = []
-    for messages in (destiny.Messages(), destiny.Messages(private=True)):
+    for messages in ("plain", "private"):
         result = destiny.solve(
             problem, network, DestinyLBFGS(), decentralised=True, tolerance=1e-9, messages=messages
         )
@@ -324,7 +324,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
     with pytest.raises(SettingsError, match="needs a static network"):
         destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyLBFGS())
     with pytest.raises(SettingsError, match="exact totals"):
-        destiny.solve(problem, ring, DestinyLBFGS(), messages=destiny.Messages(bits=8))
+        destiny.solve(problem, ring, DestinyLBFGS(), messages=destiny.Quantized(8))
     with pytest.raises(SettingsError, match="depth must be"):
         DestinyLBFGS(depth=-1)
     with pytest.raises(SettingsError, match="memory must be"):

@@ -156,7 +156,7 @@ def test_private_messages_take_one_more_sum_of_scales(kind):
 
 def test_a_limit_of_rounds_counts_the_sum_of_scales():
     problem, network = small_problem("pca", 8, 0), destiny.networks.ring(8)
-    private = destiny.Messages(private=True)
+    private = "private"
     for rounds, steps in ((8, 0), (15, 0), (16, 1)):
         result = destiny.solve(problem, network, DestinyNewton(), rounds=rounds, messages=private)
         assert (result.steps, result.rounds <= rounds) == (steps, True)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 import destiny
 from destiny.engines import Local
 from destiny.engines.liars import Liars
-from destiny.engines.private_sums import PrivateSums
+from destiny.engines.mixers import PLAIN, Private
 from destiny.engines.tree_sum import tree_sum
 from destiny.errors import NetworkError, PrivacyError, SettingsError
 from destiny.protocols.tree import spanning_tree
@@ -30,9 +30,7 @@ by_name = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: netwo
 
 
 def agents_on(network, private=False):
-    agents = agents_of(small_problem("pca", network.agents), network)
-    agents.private_sums = PrivateSums(network.agents) if private else None
-    return agents
+    return agents_of(small_problem("pca", network.agents), network, messages=Private() if private else PLAIN)
 
 
 def numbers(agents, *shape, seed=0):
@@ -87,13 +85,12 @@ def test_the_same_bits_on_any_number_of_threads(width, private):
     X, bounds = numbers(12, width), np.abs(numbers(12, width)).sum(axis=0)
 
     def sums(part, agents):
-        agents.private_sums = PrivateSums(12) if private else None
         first, second = agents.all_reduce(part, part**2, bounds=[bounds, None])
         return first + agents.all_reduce(second)[0]
 
     by_threads = set()
     for threads in (1, 2, 3):
-        team = Local(threads).connect(small_problem("pca", 12), network)
+        team = Local(threads).connect(small_problem("pca", 12), network, Private() if private else PLAIN)
         by_threads.add(np.concatenate(team.each(sums, team.split(X))).tobytes())
         team.close()
     assert len(by_threads) == 1
@@ -193,6 +190,6 @@ def test_a_liar_changes_the_sum_by_what_it_adds():
     (agents,) = Liars([2], "flip").connect(small_problem("pca", 5), network).workers
     (total,) = agents.all_reduce(X)
     np.testing.assert_allclose(total[0], X.sum(axis=0) - 2 * X[2], atol=1e-14)
-    agents.private_sums = PrivateSums(5)
+    (agents,) = Liars([2], "flip").connect(small_problem("pca", 5), network, Private()).workers
     with pytest.raises(PrivacyError, match="masks of 5 agents must cancel"):
         agents.all_reduce(X)

@@ -8,15 +8,16 @@ from benchmarks import liars as benchmark
 from benchmarks.rows import read
 from destiny.algorithms import DGD, DestinyMomentum, DestinyNewton
 from destiny.engines import Liars, Local
-from destiny.engines.clipping import clipped_mean
 from destiny.engines.liars import ATTACKS
+from destiny.engines.mixers import from_keys
+from destiny.engines.mixers.clipped import clipped_mean
 from destiny.geometry import stiefel
 from tests.helpers import ROOT
 from tests.helpers.small_problems import agents_of, generalised, small_problem
 
 D = 12
 NETWORK = destiny.networks.erdos_renyi(D, prob=0.7, seed=0)
-CLIP = destiny.Messages(clip=1)
+CLIP = destiny.Clipped(1)
 
 
 def spread_out(seed=0):
@@ -34,8 +35,7 @@ def error(result, problem, liars=()):
 
 
 def test_the_formula_agent_by_agent():
-    agents = agents_of(small_problem("pca", D), NETWORK)
-    agents.liars = 2
+    agents = agents_of(small_problem("pca", D), NETWORK, messages=destiny.Clipped(2))
     rng = np.random.default_rng(1)
     X, t = rng.standard_normal((D, 4, 3)), rng.standard_normal((D, 1))
     mixed, numbers = agents.mix(X, t)
@@ -88,7 +88,7 @@ def test_without_liars_the_answer_is_near_and_the_run_says_that_it_is_approximat
     assert 1e-8 < error(result, problem) < 0.02
     assert not result.converged
     assert any("approximate" in note for note in result.notes)
-    assert result.summary()["clip"] == result.clip == 1
+    assert result.summary()["clip"] == result.message_kind.liars == 1
     assert "messages clipped for 1 liar" in str(result)
     assert "messages are clipped" in result.choice
 
@@ -101,7 +101,7 @@ def test_agreement_among_clipped_agents_is_no_convergence():
             problem, NETWORK, DestinyMomentum(), messages=CLIP, decentralised=decentralised, **options
         )
         assert not result.converged
-        assert result.reason.startswith("settled, but not known to be exact as messages are clipped")
+        assert result.reason.startswith("settled, but not known to be exact with messages clipped")
         assert "converged" not in result.reason
 
 
@@ -132,9 +132,10 @@ def test_a_lie_is_a_function_of_seed_agent_and_round():
 
 CENTRED = destiny.problems.centred(small_problem("pca", D))
 REFUSED = [
-    (lambda: destiny.Messages(clip=-1), "clip must be a whole number >= 0; found -1"),
-    (lambda: destiny.Messages(clip=1, private=True), "clip = 1 compares .* which private sums hide"),
-    (lambda: destiny.Messages(clip=1, bits=8), "clip = 1 needs numbers of 64 bits"),
+    (lambda: destiny.Clipped(-1), "clip must be a whole number >= 1; found -1"),
+    (lambda: from_keys({"clip": -1}), "clip must be a whole number >= 0; found -1"),
+    (lambda: from_keys({"clip": 1, "private": True}), "one kind of messages; .* one of clip, private"),
+    (lambda: from_keys({"clip": 1, "bits": 8}), "one kind of messages; .* one of clip, bits"),
     (
         lambda: destiny.solve(small_problem("pca", D), NETWORK, DestinyNewton(), messages=CLIP),
         "destiny-newton averages by exact totals, which liars could falsify",

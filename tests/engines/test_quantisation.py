@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import destiny
-from destiny.engines.quantisation import LEAST, NARROW, OUTSIDE, Copies, layout, quantise
+from destiny.engines.mixers.quantized import LEAST, NARROW, OUTSIDE, Copies, Quantized, layout, quantise
 from tests.helpers.small_problems import agents_of, small_problem
 
 RNG = np.random.default_rng(0)
@@ -16,8 +16,8 @@ BITS = (8, 16)
 
 
 def agents_with(bits, network, threads=1):
-    agents = agents_of(small_problem("pca", network.agents), network, threads)
-    agents.copies = Copies(len(agents.ids), bits)
+    agents = agents_of(small_problem("pca", network.agents), network, threads, messages=Quantized(bits))
+    agents.mixer.begin({})
     return agents
 
 
@@ -66,9 +66,9 @@ def test_repeated_mixing_keeps_the_mean_and_finds_it(threads):
     network = destiny.networks.ring(5)
     agents = agents_with(8, network) if threads == 1 else None
     if agents is None:
-        team = destiny.engines.local(2).connect(small_problem("pca", 5), network)
+        team = destiny.engines.local(2).connect(small_problem("pca", 5), network, Quantized(8))
         for worker in team.workers:
-            worker.copies = Copies(len(worker.ids), 8)
+            worker.mixer.begin({})
     X = RNG.standard_normal((5, 4, 3))
     mean = X.mean(axis=0)
     if agents is None:
@@ -97,29 +97,29 @@ def test_copies_belong_to_a_call_and_calls_again_share_them():
     X = RNG.standard_normal((5, 30))
     agents.mix(X)
     for _ in range(2):
-        agents.begin_step()
+        agents.mixer.begin_step()
         agents.mix(X, X[:, :3], rounds=3)
         agents.mix(X)
         agents.mix(X, again=True)
-    assert agents.copies.pairs.keys() == {((0, 0), 30), ((1, 0), 30)}
-    np.testing.assert_allclose(agents.copies.pairs[(1, 0), 30][:, 0], X, atol=1e-8)  # sent four times
-    arrays_kept = agents.copies.arrays()
+    assert agents.mixer.copies.pairs.keys() == {((0, 0), 30), ((1, 0), 30)}
+    np.testing.assert_allclose(agents.mixer.copies.pairs[(1, 0), 30][:, 0], X, atol=1e-8)  # sent four times
+    arrays_kept = agents.mixer.copies.arrays()
     loaded = Copies.load(5, 8, arrays_kept | {"X": X})
-    assert loaded.pairs.keys() == agents.copies.pairs.keys()
+    assert loaded.pairs.keys() == agents.mixer.copies.pairs.keys()
     for key, pair in loaded.pairs.items():
-        np.testing.assert_array_equal(pair, agents.copies.pairs[key])
+        np.testing.assert_array_equal(pair, agents.mixer.copies.pairs[key])
     name = next(iter(arrays_kept))
     with pytest.raises(ValueError, match="has shape"):
         Copies.load(5, 8, {name: arrays_kept[name][:, :1]})
-    agents.end_steps()
-    assert agents.copies.pairs.keys() == {((OUTSIDE, 0), 30)}
+    agents.mixer.end_steps()
+    assert agents.mixer.copies.pairs.keys() == {((OUTSIDE, 0), 30)}
 
 
 def test_the_last_averaging_knows_the_iterates_of_the_steps():
     network = destiny.networks.ring(5)
     agents, X = agents_with(8, network), RNG.standard_normal((5, 30))
     for _ in range(6):
-        agents.begin_step()
+        agents.mixer.begin_step()
         agents.mix(X)
-    agents.end_steps()
+    agents.mixer.end_steps()
     np.testing.assert_allclose(agents.mix(X)[0], network.W @ X, atol=1e-12)

@@ -23,7 +23,7 @@ from destiny.engines import Local
 from destiny.estimators.averager import Averager
 from destiny.problems import Privacy
 
-PRIVATE, FEW = destiny.Messages(private=True), destiny.Messages(bits=8)
+PRIVATE, FEW = "private", destiny.Quantized(8)
 ROWS, TARGET = load_diabetes(return_X_y=True, scaled=False)
 SCALED = StandardScaler().fit_transform(ROWS)
 PARTS = np.array_split(np.random.default_rng(0).permutation(len(ROWS)), 5)

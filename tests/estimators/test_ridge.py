@@ -47,7 +47,7 @@ def test_it_is_the_ridge_of_pooled_rows(alpha, intercept):
     assert ours.n_samples_ == 442
 
 
-@pytest.mark.parametrize("messages", [None, destiny.Messages(private=True)])
+@pytest.mark.parametrize("messages", [None, "private"])
 @pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e6])
 def test_a_column_in_other_units_hides_no_other_column(messages, unit):
     rows = ROWS * np.where(np.arange(10) == 3, unit, 1.0)
@@ -96,7 +96,7 @@ def test_one_column_of_targets_is_the_same_as_a_flat_array(make):
 
 def test_units_do_not_matter_to_private_totals():
     factors = np.logspace(-9, 9, 10)
-    private = DecentralizedRidge(0, messages=destiny.Messages(private=True))
+    private = DecentralizedRidge(0, messages="private")
     private.fit([silo * factors for silo in SILOS], [part * 1e6 for part in TARGETS])
     theirs = LinearRegression().fit(ROWS, TARGET)
     np.testing.assert_allclose(private.coef_, theirs.coef_ * 1e6 / factors, rtol=1e-7)

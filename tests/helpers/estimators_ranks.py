@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from destiny import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import (
     DecentralizedCCA,
@@ -33,10 +32,8 @@ ESTIMATORS = {
     "cca": DecentralizedCCA(random_state=0),
     "wide": DecentralizedPCA(2, random_state=0),
     "ridge": DecentralizedRidge(random_state=0),
-    "private": DecentralizedPCA(2, random_state=0, messages=Messages(private=True)),
-    "private run": DecentralizedPCA(
-        2, method="destiny-krylov", random_state=0, messages=Messages(private=True)
-    ),
+    "private": DecentralizedPCA(2, random_state=0, messages="private"),
+    "private run": DecentralizedPCA(2, method="destiny-krylov", random_state=0, messages="private"),
 }
 
 

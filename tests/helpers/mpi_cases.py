@@ -97,8 +97,8 @@ def cases() -> dict[str, tuple]:
     pca = small_problem("pca", AGENTS)
     short = {"rounds": 60}
     agreeing = {"rounds": 900, "decentralised": True, "tolerance": 1e-4, "every": 0}
-    private = {"messages": destiny.Messages(private=True)}
-    eight = {"messages": destiny.Messages(bits=8)}
+    private = {"messages": "private"}
+    eight = {"messages": destiny.Quantized(8)}
     found: dict[str, tuple] = {
         "olsr": (small_problem("olsr", AGENTS), fixed, None, short),
         "sdl": (small_problem("sdl", AGENTS), fixed, None, short),
@@ -125,11 +125,11 @@ def cases() -> dict[str, tuple]:
         "8 bits agree": (pca, ring, None, agreeing | eight),
         "8 bits other state": (pca, ring, Drift(), short | eight),
         "8 bits diverge": (*found["diverges"][:3], short | eight),
-        "16 bits": (pca, ring, None, short | {"messages": destiny.Messages(bits=16)}),
+        "16 bits": (pca, ring, None, short | {"messages": destiny.Quantized(16)}),
     }
     found |= {
         "mini-batches": (destiny.problems.batched(pca, 4), fixed, None, short),
-        "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": destiny.Messages(clip=1)}),
+        "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": destiny.Clipped(1)}),
     }
     methods = [m for m in destiny.algorithms.METHODS if not m.about.alone]
     star = nets.star(AGENTS)

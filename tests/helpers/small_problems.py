@@ -4,6 +4,7 @@ import numpy as np
 
 import destiny
 from destiny.engines import Local
+from destiny.engines.mixers import PLAIN
 
 KINDS = ("pca", "olsr", "sdl")
 
@@ -57,9 +58,9 @@ def problem_of(kind, silos):
     return destiny.problems.SDL(silos, 3)
 
 
-def agents_of(problem, network, threads: int = 1):
+def agents_of(problem, network, threads: int = 1, messages=PLAIN):
     """All agents of a problem in one process, as an algorithm sees them."""
-    team = Local(threads).connect(problem, network)
+    team = Local(threads).connect(problem, network, messages)
     assert len(team.workers) == threads
     return team.workers[0]
 

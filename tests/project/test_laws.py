@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "experiments": BASIS | {"problems", "networks", "datasets", "algorithms", "engines", "run", "simulation"},
     "estimators": BASIS | {"geometry", "problems", "networks", "engines", "run"},
     "agents": BASIS | {"geometry", "storage", "problems", "networks", "engines", "run", "experiments"},
-    "diagnosis": BASIS | {"geometry", "problems", "networks", "algorithms", "run", "experiments"},
+    "diagnosis": BASIS | {"geometry", "problems", "networks", "algorithms", "engines", "run", "experiments"},
     "report": BASIS | {"storage", "run", "experiments"},
     "cli": {
         "errors",

@@ -12,6 +12,7 @@ from destiny.algorithms import Destiny, DestinyMomentum
 from destiny.algorithms.blocks.changing_filter import ExtrapolatingFilter, Trial
 from destiny.algorithms.blocks.mixing_estimate import Mixing
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers import Mixer
 from destiny.engines.threads import NoChannel
 from destiny.errors import NetworkError, SettingsError
 from destiny.run.own_network import as_topology
@@ -128,7 +129,7 @@ def test_agents_that_hear_others_only_still_agree_to_stop():
     """No diagonal is stored: what an agent has heard so far must not be forgotten for it."""
     swap = csr_array(np.eye(6)[[1, 0, 3, 2, 5, 4]])
     assert (swap.diagonal() == 0).all()
-    worker = HostedAgents(range(6), None, as_topology(Given(lambda _: swap)), NoChannel())
+    worker = HostedAgents(range(6), None, as_topology(Given(lambda _: swap)), NoChannel(), Mixer())
     worker.flood = np.arange(6.0)
     worker.mix(np.zeros((6, 1, 1)))
     assert worker.flood.tolist() == [1, 1, 3, 3, 5, 5]

@@ -8,6 +8,7 @@ import pytest
 
 import destiny
 from destiny import networks, problems
+from destiny.engines.mixers import PLAIN, Private
 from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.run import choice as module
@@ -62,17 +63,17 @@ CHOICES = {
         "about 360 rounds .* are predicted, against 588 rounds",
     ),
     "dictionary, small messages": (
-        (SMOOTH["sdl"], RING, 0.0, destiny.Messages(bits=8)),
+        (SMOOTH["sdl"], RING, 0.0, destiny.Quantized(8)),
         "destiny-momentum",
         "does not tell a constant Hessian",
     ),
     "private dictionary": (
-        (SMOOTH["sdl"], RING, 0.0, destiny.Messages(private=True)),
+        (SMOOTH["sdl"], RING, 0.0, Private()),
         "destiny-lbfgs",
         "constant Hessian.*; it uses sums over all agents alone; about 186 rounds and 161 kB are predicted$",
     ),
     "private mixed sum": (
-        (SMOOTH["mixed sum"], RING, 0.0, destiny.Messages(private=True)),
+        (SMOOTH["mixed sum"], RING, 0.0, Private()),
         "destiny-lbfgs",
         "sums over all agents alone",
     ),
@@ -81,18 +82,18 @@ CHOICES = {
             problems.OLSR([np.ones((1001, 3))] * 6, [np.ones((2, 3))] * 6),
             RING,
             0.0,
-            destiny.Messages(private=True),
+            Private(),
         ),
         "destiny-lbfgs",
         "sums over all agents alone",
     ),
     "private regression with a fine tolerance": (
-        (SMOOTH["olsr"], RING, 1e-12, destiny.Messages(private=True)),
+        (SMOOTH["olsr"], RING, 1e-12, Private()),
         "destiny-lbfgs",
         "sums over all agents alone",
     ),
     "private dictionary on a network that changes": (
-        (SMOOTH["sdl"], networks.link_loss(RING, 0.2), 0.0, destiny.Messages(private=True)),
+        (SMOOTH["sdl"], networks.link_loss(RING, 0.2), 0.0, Private()),
         "destiny-momentum",  # refused later: such a network has no private sums
         "does not tell a constant Hessian",
     ),
@@ -112,7 +113,7 @@ CHOICES = {
         "changes from round to round",
     ),
     "large n, small messages": (
-        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING, 0.0, destiny.Messages(bits=8)),
+        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING, 0.0, destiny.Quantized(8)),
         "destiny-momentum",
         "exact totals",
     ),
@@ -126,13 +127,13 @@ CHOICES = {
             problems.PCA([np.ones((1000, 3))] * 5, 1),
             networks.complete(5),
             0.0,
-            destiny.Messages(private=True),
+            Private(),
         ),
         "destiny-krylov",
         "about 20 rounds and 1.16 MB are predicted",
     ),
     "small messages": (
-        (SMOOTH["pca"], RING, 0.0, destiny.Messages(bits=8)),
+        (SMOOTH["pca"], RING, 0.0, destiny.Quantized(8)),
         "destiny-momentum",
         "exact totals, which messages of 8 bits cannot carry",
     ),
@@ -155,7 +156,7 @@ def test_the_choice_and_its_reason(name):
 def test_the_faster_one_is_chosen_unless_its_sums_would_tell_the_data(monkeypatch):
     monkeypatch.setattr(module.Totals, "cost", lambda *_: Cost(10, 1000, 1000))
     monkeypatch.setattr(module, "momentum_cost", lambda *_: Cost(10, 999, 999))
-    plain, private = (choose(SMOOTH["pca"], RING, 0.0, destiny.Messages(private=p)) for p in (False, True))
+    plain, private = (choose(SMOOTH["pca"], RING, 0.0, m) for m in (PLAIN, Private()))
     assert plain.algorithm.kind == "destiny-momentum"
     assert plain.reason.startswith("about 10 rounds and 7.99 kB are predicted, against")
     assert private.algorithm.kind == "destiny-newton"
@@ -189,7 +190,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("method", [KRYLOV, LBFGS], ids=lambda m: m.method.kind)
 def test_predictions_are_exact_for_the_steps_that_a_run_takes(method, name, private):
-    network, messages = TREES[name], destiny.Messages(private=private)
+    network, messages = TREES[name], Private() if private else PLAIN
     problem = problems.pca.synthetic(n=40, m=60 * network.agents, p=2, xi=0.8, agents=network.agents, seed=3)
     result = destiny.solve(problem, network, method.method(), seed=3, messages=messages)
     assert result.converged

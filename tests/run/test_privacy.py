@@ -65,7 +65,7 @@ def test_noise_together_needs_private_messages():
     with pytest.raises(destiny.SettingsError, match='"together" needs private messages'):
         destiny.solve(together, NETWORK)
     ring = destiny.networks.ring(NETWORK.agents)
-    destiny.solve(together, ring, rounds=30, messages=destiny.Messages(private=True))
+    destiny.solve(together, ring, rounds=30, messages="private")
     with pytest.raises(destiny.SettingsError, match='"together" needs private messages'):
         require_private_messages(privacy_of(centred(together)), private=False)
     require_private_messages(privacy_of(centred(together)), private=True)

@@ -9,6 +9,7 @@ import pytest
 import destiny
 from destiny.algorithms import METHODS
 from destiny.engines import Local
+from destiny.engines.mixers import from_keys
 from destiny.errors import CheckpointError, MismatchError, NetworkError, PrivacyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
 from destiny.problems import custom
@@ -16,7 +17,7 @@ from destiny.storage.checkpoint import flatten
 from tests.helpers.cli_experiments import main
 from tests.helpers.small_problems import generalised, small_problem
 
-PLAIN, PRIVATE = destiny.Messages(), destiny.Messages(private=True)
+PLAIN, PRIVATE = "plain", "private"
 TOTALS = [m for m in METHODS if m.about.totals]
 nets = destiny.networks
 by_kind = pytest.mark.parametrize("method", TOTALS, ids=lambda m: m.kind)
@@ -71,7 +72,7 @@ def test_answers_are_those_of_plain_messages(method, name):
     )
     assert plain.converged
     assert private.converged
-    assert private.private
+    assert private.message_kind.private
     assert private.measures.objective == pytest.approx(plain.measures.objective, rel=1e-11)
     if name in ("dictionary", "own"):  # with 1e-10 of a gradient, values are known to 1e-20 and points less
         np.testing.assert_allclose(private.X, plain.X, atol=1e-7)
@@ -234,12 +235,12 @@ def test_one_agent_has_nobody_to_hide_from():
         destiny.solve(problem, nets.complete(1), messages=PRIVATE)
 
 
-@pytest.mark.parametrize("wrong", ["private", {"private": True}, True])
+@pytest.mark.parametrize("wrong", ["privat", {"private": True}, True])
 def test_the_option_is_checked(wrong):
-    with pytest.raises(SettingsError, match=r"destiny\.Messages"):
+    with pytest.raises(SettingsError, match='messages must be "plain", "private"'):
         destiny.solve(small_problem("pca"), nets.ring(6), messages=wrong)
     with pytest.raises(SettingsError, match="private must be True or False"):
-        destiny.Messages(private=1)
+        from_keys({"private": 1})
 
 
 def test_a_gradient_that_is_not_finite_ends_the_run_in_words():
@@ -294,5 +295,5 @@ def test_the_doctor_says_what_agents_learn(network, level, words):
 def test_compare_leaves_out_what_is_refused():
     methods = [destiny.Destiny(), destiny.DestinyKrylov()]
     found = destiny.compare(small_problem("pca"), nets.ring(6), methods, rounds=40, messages=PRIVATE)
-    assert found.results["destiny-krylov"].private
+    assert found.results["destiny-krylov"].message_kind.private
     assert "use destiny-newton" in found.skipped["destiny"]

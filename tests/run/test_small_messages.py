@@ -8,12 +8,13 @@ import pytest
 import destiny
 from destiny.algorithms import METHODS
 from destiny.engines import Local
+from destiny.engines.mixers import from_keys
 from destiny.errors import CheckpointError, MismatchError, NetworkError, SettingsError
 from destiny.storage.checkpoint import flatten
 from tests.helpers.cli_experiments import main
 from tests.helpers.small_problems import small_problem
 
-PLAIN, EIGHT = destiny.Messages(), destiny.Messages(bits=8)
+PLAIN, EIGHT = "plain", destiny.Quantized(8)
 TOGETHER = [m for m in METHODS if not m.about.alone and not m.about.totals]
 nets = destiny.networks
 
@@ -87,7 +88,7 @@ def test_every_method_ends_where_it_does_with_64_bits_and_has_one_set_of_bits(me
     )
     for name, array in flatten(one.state).items():
         assert (array == flatten(three.state)[name]).all(), name
-    assert (eight.bits, plain.bits) == (8, 64)
+    assert (str(eight.message_kind), str(plain.message_kind)) == ("messages of 8 bits", "plain messages")
     assert eight.bytes < 0.3 * plain.bytes
     # As far as with 64 bits, whether that is far or not.
     assert eight.measures.worst <= 10 * max(plain.measures.worst, 1e-9)
@@ -112,7 +113,7 @@ def test_a_run_that_was_resumed_has_the_same_bits(method, threads, tmp_path):
 @pytest.mark.parametrize("kinds", [(8, 64), (64, 8), (8, 16)])
 def test_a_checkpoint_of_other_messages_is_refused(kinds, tmp_path):
     problem, network = small_problem("pca"), nets.ring(6)
-    first, second = (destiny.Messages(bits=bits) for bits in kinds)
+    first, second = (from_keys({"bits": bits}) for bits in kinds)
     destiny.solve(problem, network, rounds=40, checkpoint=tmp_path, messages=first)
     with pytest.raises(CheckpointError, match=rf"belongs to another run: it has {first}, this run {second}"):
         destiny.solve(problem, network, checkpoint=tmp_path, resume=True, messages=second)
@@ -140,9 +141,9 @@ class Flipping:
 
 
 REFUSED = {
-    "changes": (nets.link_loss(nets.ring(6), 0.1), "messages of 8 bits need a network that stays"),
+    "changes": (nets.link_loss(nets.ring(6), 0.1), "messages of 8 bits need a static network"),
     "in turn": (nets.periodic([nets.ring(6), nets.complete(6)]), "leave bits out, or fix the network"),
-    "changes silently": (Flipping(), "messages of 8 bits need .* this one changed in round 25"),
+    "changes silently": (Flipping(), "messages of 8 bits need .* this one changed on the way"),
 }
 
 
@@ -157,18 +158,18 @@ def test_the_doctor_says_so_too():
     found = destiny.diagnose(small_problem("pca"), REFUSED["changes"][0], messages=EIGHT)
     (finding,) = [f for f in found.findings if f.about == "messages"]
     assert finding.level == "problem"
-    assert "messages of 8 bits need a network that stays" in finding.text
+    assert "messages of 8 bits need a static network" in finding.text
 
 
 @pytest.mark.parametrize("wrong", [4, 32, True, "8", 8.5])
 def test_the_option_is_checked(wrong):
-    with pytest.raises(SettingsError, match="bits must be 8, 16 or 64; found"):
-        destiny.Messages(bits=wrong)
+    with pytest.raises(SettingsError, match="bits must be 8 or 16; found"):
+        destiny.Quantized(wrong)
 
 
 def test_private_sums_have_64_bits():
-    with pytest.raises(SettingsError, match="private sums need messages of 64 bits"):
-        destiny.Messages(private=True, bits=8)
+    with pytest.raises(SettingsError, match=r"one kind of messages; .* one of private, bits"):
+        from_keys({"private": True, "bits": 8})
 
 
 def test_what_is_not_finite_ends_as_diverged():

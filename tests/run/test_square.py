@@ -10,6 +10,7 @@ import pytest
 import destiny
 from destiny.agents import outcome
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers import Mixer
 from destiny.problems import PCA, SDL
 from destiny.run import square
 from destiny.storage.checkpoint import list_checkpoints
@@ -171,7 +172,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits_in_either_half(tmp_path, ha
 def test_an_agent_by_itself_says_which_half_was_tried(kind):
     olsr, best = procrustes(3)
     problem = olsr if kind == "olsr" else PCA([np.eye(4)] * 3, 4)
-    agent = HostedAgents([1], problem.host([1]), RING, None)
+    agent = HostedAgents([1], problem.host([1]), RING, None, Mixer())
     notes = outcome.remarks(agent, best)
     assert len(notes) == (kind == "olsr")
     assert all("det X is -1 here; the other half needs a run of its own" in note for note in notes)

@@ -24,12 +24,12 @@ from destiny.agents.start import open_hiding, stop_rule
 from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
-from destiny.engines.private_sums import WIDE
+from destiny.engines.mixers.private import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring, clipped
+from destiny.run import centring
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -176,7 +176,7 @@ class Agent(AgentProcess):
             if stop is not None:
                 break
         assert stop is not None
-        stop = clipped.weakened(stop, s.messages)
+        stop = stop.weakened(s.messages)
         if stop.signal is not None:
             raise StoppedBySignal(stop.signal, f"after step {moment.step}")
         self.view.phase = "averaging"
@@ -188,7 +188,7 @@ class Agent(AgentProcess):
         )
         if moment.centring is not None:
             outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
-        if notes := clipped.remark(s.messages):
+        if notes := s.messages.remarks():
             outcome = replace(outcome, notes=[*outcome.notes, *notes])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))

@@ -16,6 +16,8 @@ from destiny.agents.statements import Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers import PLAIN, Messages
+from destiny.engines.mixers.private import PrivateMixer
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.engines.words import OutOfRangeError
 from destiny.errors import DestinyError, PrivacyError, SettingsError
@@ -45,7 +47,7 @@ class SingleAgentEngine:
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """HELLO has compared the settings."""
 
-    def connect(self, problem: Problem, network: TopologyBase) -> AgentTeam:
+    def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> AgentTeam:
         """Meet all neighbours."""
         exchange = self.open(network)
         try:
@@ -54,9 +56,10 @@ class SingleAgentEngine:
             raise self.nobody() from None
         exchange.begin()
         self._learn(network)
-        agents = OneAgent([self.index], problem.host([self.index]), network, exchange)
-        agents.hiding = self.hiding
-        return AgentTeam(agents)
+        mixer = messages.mixer(1, network.agents)
+        if self.hiding is not None:
+            mixer = PrivateMixer(network.agents, self.hiding)
+        return AgentTeam(OneAgent([self.index], problem.host([self.index]), network, exchange, mixer))
 
     def open(self, network: TopologyBase) -> Exchange:
         """Listen and call; nobody was met yet."""

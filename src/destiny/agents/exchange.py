@@ -46,7 +46,7 @@ class Exchange:
     statements : Statements, optional
         What every agent tells all others once; None where no sums are made.
     few_bits : bool
-        Whether messages hold integers before the numbers (`destiny.engines.quantisation`).
+        Whether messages hold integers before the numbers (`destiny.engines.mixers.quantized`).
     begun : int, optional
         Where it is known, one after the last turn that an earlier process of this agent has begun to send.
     """

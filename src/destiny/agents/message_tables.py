@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from destiny.agents.transport.neighbour import Neighbour
+from destiny.engines.mixers import PLAIN, Messages, Private, from_keys
 from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.experiments.schema import check
 from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
-from destiny.run.clipped import shortage
-from destiny.run.message_memory import unsteady
-from destiny.run.messages import PLAIN, Messages
-from destiny.run.private_sums import exposure
 
 MESSAGES = {**file.MESSAGES, "participants": list[str]}
 
 
-def read_messages(
-    table: dict[str, Any], index: int, network: TopologyBase, neighbours: list[Neighbour]
-) -> tuple[Messages, str]:
+def read_messages(table: dict[str, Any], network: TopologyBase) -> tuple[Messages, str]:
     """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
 
     A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
     """
     check(table, "[messages]", MESSAGES)
-    setting, degree = table.get("private"), len(neighbours)
-    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
-    if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
-        raise SettingsError(f"[messages] {unsteady_network}")
-    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
-        raise SettingsError(f"[messages] {few}")
-    why = exposure(network)
+    asked, setting = from_keys(table), table.get("private")
+    if (obstacle := asked.obstacle(network)) is not None:
+        raise SettingsError(f"[messages] {obstacle}")
+    why = Private().obstacle(network)
     if setting is False or (setting is None and why is not None):
         reason = "" if setting is False else f" ({why})"
-        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
-    if why is not None:
-        raise SettingsError(f"[messages] {why}")
-    if plain != PLAIN and setting is None:
-        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
+        return asked, f"{asked}: each neighbour learns all numbers this agent sends{reason}"
+    if asked != PLAIN and setting is None:
+        ((key, value),) = asked.keys().items()
         raise SettingsError(
             f"[messages] {key} = {value} cannot go with private messages, which agents use unless they are "
             f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
         )
-    return replace(plain, private=True), (
+    return Private(), (
         f"private messages: the other participants learn sums over all {network.agents} agents, who is "
         "linked to whom, and when messages come"
     )
@@ -60,7 +49,7 @@ def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str
             f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
             "each neighbour read all numbers this agent sends, or choose a synchronous method"
         )
-    plain = Messages(bits=table.get("bits", PLAIN.bits), clip=table.get("clip", PLAIN.clip))
+    plain = from_keys(table)
     return plain, (
         f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
         "and, in the worst case, data; and how fast this agent computes"

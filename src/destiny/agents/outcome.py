@@ -211,8 +211,8 @@ def find(
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
     rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
-    agents.flood = None
-    agents.end_steps()
+    agents.set_flood(None)
+    agents.mixer.end_steps()
     (mean,), settled = average(agents, network, X)
     answer = polar(mean)
     (agent,) = agents.ids.tolist()

@@ -14,6 +14,7 @@ from destiny.agents import json_schema
 from destiny.agents.certificates import Authority, check_absent, write
 from destiny.agents.neighbour_tables import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
+from destiny.engines.mixers import KEYS, PLAIN, Private, from_keys
 from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table
 from destiny.experiments.schema import check
@@ -24,8 +25,6 @@ from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
 from destiny.run.members import mixing_of, slowest_mixing
-from destiny.run.messages import PLAIN, Messages
-from destiny.run.private_sums import exposure
 from destiny.validation import did_you_mean
 
 FILE, SCHEMA = "agent.toml", "agent.schema.json"
@@ -190,7 +189,7 @@ def disclosure(network: str, hosts: str, private: bool | None = None) -> str:
     built = file.read_network(
         tables["network"], len(parse_hosts(hosts, tables["problem"].get("agents"))), folder
     )
-    if (why := exposure(built)) is not None:
+    if (why := Private().obstacle(built)) is not None:
         return f"plain messages, which neighbours can read: {why}"
     return private_disclosure(built)
 
@@ -201,15 +200,14 @@ def _messages(
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
     check(table, "[messages]", file.MESSAGES)
     setting = _asked(table, private)
-    kept: tuple[str, ...] = ("bits", "clip")
-    given = {key: table[key] for key in kept if key in table}
-    why = exposure(network)
+    given = {key: table[key] for key in KEYS if key in table and key != "private"}
+    why = Private().obstacle(network)
     if setting and why is not None:
         raise SettingsError(why)
     if setting is False or why is not None:
         return {"private": False, **given}
-    if (messages := Messages(**given)) != PLAIN:
-        key = "bits" if messages.few_bits else "clip"
+    if (messages := from_keys(given)) != PLAIN:
+        (key,) = messages.keys()
         raise SettingsError(
             f"[messages] {key} = {table[key]} cannot go with private messages, which agents use unless they "
             f"are told otherwise: give --plain, or leave {key} out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from destiny.agents.transport.event_loop import shortage_is_temporary
 from destiny.agents.transport.messages import Hello
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
+from destiny.engines.mixers import Messages
 from destiny.engines.same_settings import columns_of, digest, plain
 from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table
@@ -30,7 +31,6 @@ from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemB
 from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
 from destiny.run.members import mixing_of, slowest_mixing
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology
@@ -200,7 +200,7 @@ def read(path: str | Path) -> Settings:
     if asynchronous:
         messages, disclosure = read_async_messages(tables.get("messages", {}), method)
     else:
-        messages, disclosure = read_messages(tables.get("messages", {}), me["index"], network, neighbours)
+        messages, disclosure = read_messages(tables.get("messages", {}), network)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     late = read_late(me, asynchronous, network, neighbours)
@@ -252,7 +252,7 @@ def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
         "problem": shared_problem({**problem, "p": p}),
         "agents": s.agents,
         "n": n,
-        "messages": asdict(s.messages),  # the method that is chosen follows from them
+        "messages": str(s.messages),  # the method that is chosen follows from them
         "algorithm": settings_of(s.algorithm),
         "rounds": s.rounds,
         "tolerance": s.tolerance,

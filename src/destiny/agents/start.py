@@ -12,7 +12,6 @@ from destiny.errors import INSTALL, MissingExtraError
 from destiny.protocols import AlgorithmBase
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.inputs import prepared_algorithm
-from destiny.run.message_memory import require_messages
 
 if TYPE_CHECKING:
     from destiny.agents.privacy.hiding import AgentHiding
@@ -34,7 +33,7 @@ def check_start(settings: Settings) -> Credentials:
         hiding.check_party(party)
     if isinstance(s.algorithm, AlgorithmBase):
         algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
-        require_messages(s.messages, algorithm, s.problem, s.network)
+        s.messages.check(s.network, algorithm)
         stop_rule(s, algorithm)
     s.problem.host([s.index])
     return credentials

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.drsgd import DRSGD, DescentState
-from destiny.algorithms.thanos import SmoothedAgents, envelope_gradient
+from destiny.algorithms.thanos import envelope_gradient, smoothed
 from destiny.geometry.stiefel import tangent
 from destiny.protocols import Agents, Array
 
@@ -50,4 +50,4 @@ class DRSM(DRSGD):
         """The recursion of the class docstring, in ``rounds`` rounds."""
         if agents.regulariser is None:
             return super().step(s, agents)
-        return super().step(s, SmoothedAgents(agents, NEAR * s.pace.eta))
+        return super().step(s, smoothed(agents, NEAR * s.pace.eta))

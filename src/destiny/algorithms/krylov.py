@@ -104,7 +104,7 @@ class DestinyKrylov(TotalsMethod):
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
         Q = _rows_in_use(s.block[0])
-        if agents.private and not s.sizes.any() and (scales := agents.scales()) is not None:
+        if agents.bounded and not s.sizes.any() and (scales := agents.scales()) is not None:
             s = replace(s, bounds=_bounds(agents, scales))
         s, mean, start = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean, start))

@@ -146,7 +146,7 @@ class DestinyLBFGS(TotalsMethod):
         if not s.scale.any():
             _require_finite_values(agents, own[:, 0, 0])
         G = agents.gradient(s.trial)
-        if agents.private:
+        if agents.bounded:
             s, own = _with_sizes(s, G, own, agents)
         bounds = _bounds(s, agents)
         if s.meet.any():
@@ -258,7 +258,7 @@ def _with_sizes(s: LBFGSState, G: Array, own: Array, agents: Agents) -> tuple[LB
 
 def _bounds(s: LBFGSState, agents: Agents) -> Bounds | None:
     """What gradients add up to at most, as no agent's has grown by more than `GROWTH`."""
-    if not agents.private:
+    if not agents.bounded:
         return None
     rows = agents.count * GROWTH * float(s.growth.flat[0]) * s.sizes[0]
     return [np.broadcast_to(rows, s.gradient.shape[1:]), None]
@@ -266,7 +266,7 @@ def _bounds(s: LBFGSState, agents: Agents) -> Bounds | None:
 
 def _grown(s: LBFGSState, mean: Array, agents: Agents) -> LBFGSState:
     """The state with the growth that was averaged along, where it was."""
-    if not agents.private:
+    if not agents.bounded:
         return s
     return replace(s, growth=np.maximum(s.growth, agents.count * mean[0, 0, GROWN]))
 

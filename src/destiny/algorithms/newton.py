@@ -142,7 +142,7 @@ class DestinyNewton(TotalsMethod):
 
 def _bounds(s: NewtonState, agents: Agents) -> Bounds | None:
     """What X, R and the model add up to at most, by a sum of their scales; None where it is of no use."""
-    if not agents.private or (scales := agents.scales()) is None:
+    if not agents.bounded or (scales := agents.scales()) is None:
         return None
     u, v = column_scales(s.R, scales)
     (rows, *_), (columns, *_) = agents.all_reduce(u, v)

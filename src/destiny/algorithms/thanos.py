@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.destiny import Destiny
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import deviation
-from destiny.protocols import About, Agents, Array, Bounds, Regulariser
+from destiny.protocols import About, Agents, Array, Regulariser, forward
 from destiny.validation import is_number
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -27,60 +23,18 @@ class ThanosState(TrackingState):
     """Smoothing of r, ``(agents, 1, 1)``."""
 
 
-@dataclass(frozen=True)
-class SmoothedAgents:
+@forward
+class SmoothedAgents(Agents):
     """Agents with the gradients of f_i plus the Moreau envelope of r."""
 
-    agents: Agents
-    sigma: Array
-
-    @property
-    def ids(self) -> NDArray[np.intp]:
-        return self.agents.ids
-
-    @property
-    def regulariser(self) -> Regulariser | None:
-        return self.agents.regulariser
+    def __init__(self, inner: Agents, sigma: Array) -> None:
+        self.inner, self.sigma = inner, sigma
 
     def gradient(self, X: Array, step: int | None = None) -> Array:
-        return self.agents.gradient(X, step) + envelope_gradient(self.agents.regulariser, X, self.sigma)
-
-    @property
-    def sampled(self) -> bool:
-        return self.agents.sampled
-
-    @property
-    def clipped(self) -> bool:
-        return self.agents.clipped
+        return self.inner.gradient(X, step) + envelope_gradient(self.inner.regulariser, X, self.sigma)
 
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
-
-    def scales(self) -> Array | None:
-        return self.agents.scales()
-
-    def mass(self, X: Array) -> Array:
-        return self.agents.mass(X)
-
-    def value(self, X: Array) -> Array:
-        return self.agents.value(X)
-
-    def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
-        return self.agents.mix(*arrays, rounds=rounds, again=again)
-
-    @property
-    def private(self) -> bool:
-        return self.agents.private
-
-    @property
-    def count(self) -> int:
-        return self.agents.count
-
-    def all_reduce(self, *arrays: Array, bounds: Bounds | None = None) -> tuple[Array, ...]:
-        return self.agents.all_reduce(*arrays, bounds=bounds)
-
-    def once(self, compute: Callable[[], S]) -> S:
-        return self.agents.once(compute)
 
 
 @dataclass(frozen=True)
@@ -121,21 +75,25 @@ class Thanos(Destiny):
         sigma = np.divide(self.sigma, s.beta, out=np.full_like(s.beta, self.sigma), where=s.beta > 0)
         parts = {f.name: getattr(s, f.name) for f in fields(s)}
         if agents.regulariser is not None:
-            H = self.direction_at(X, deviation(X), s.beta, SmoothedAgents(agents, sigma))
+            H = self.direction_at(X, deviation(X), s.beta, smoothed(agents, sigma))
             parts |= {"D": s.D + (H - s.H), "H": H}
         return ThanosState(**parts, sigma=sigma)
 
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
         """A step of DESTINY on the smoothed objective."""
         assert isinstance(s, ThanosState)
-        smoothed = agents if agents.regulariser is None else SmoothedAgents(agents, s.sigma)
-        return super().step(s, smoothed)
+        return super().step(s, agents if agents.regulariser is None else smoothed(agents, s.sigma))
 
     def finish_step(self, s: TrackingState, *args: Any) -> ThanosState:
         """As in DESTINY, with the same smoothing."""
         assert isinstance(s, ThanosState)
         after = super().finish_step(s, *args)
         return ThanosState(**{f.name: getattr(after, f.name) for f in fields(TrackingState)}, sigma=s.sigma)
+
+
+def smoothed(agents: Agents, sigma: Array) -> Agents:
+    """The agents with a smoothed r."""
+    return SmoothedAgents(agents, sigma)  # type: ignore[abstract]  # `forward` adds the rest
 
 
 def envelope_gradient(regulariser: Regulariser | None, X: Array, sigma: Array) -> Array:

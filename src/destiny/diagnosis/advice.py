@@ -19,12 +19,12 @@ from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.network_options import Mixing, format_lambda, with_more_links, with_other_weights
 from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction, predict
 from destiny.diagnosis.trial import Trials
+from destiny.engines.mixers import Messages
 from destiny.errors import MismatchError
 from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.choice import KRYLOV, LBFGS, NEWTON, numbers_in
-from destiny.run.messages import Messages
 from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
@@ -151,7 +151,7 @@ def exact_prox(method: AlgorithmBase, trials: Trials) -> Advice | None:
 
 def candidates(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[AlgorithmBase]:
     """Return the usual methods for a smooth f that take this problem, this network and such messages."""
-    if messages.clip:
+    if not messages.exact:
         return []  # no method is exact there
     methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny(), VRSGT(), FAPS()]
     totals = [t for t in (NEWTON, KRYLOV, LBFGS) if t.obstacle(problem, network, messages=messages) is None]

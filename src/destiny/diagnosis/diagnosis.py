@@ -20,6 +20,7 @@ from destiny.diagnosis.smooth_part import SmoothPart
 from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
 from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
+from destiny.engines.mixers import PLAIN, Messages, as_messages
 from destiny.errors import MismatchError
 from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
@@ -38,7 +39,6 @@ from destiny.protocols import (
 )
 from destiny.run.centring import planned_rounds
 from destiny.run.choice import Choice, choose
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.run.prepare import prepare
 
@@ -93,7 +93,7 @@ def diagnose(
     tolerance: float = SolveOptions.tolerance,
     rounds: int = SolveOptions.rounds,
     theory: bool = False,
-    messages: Messages = PLAIN,
+    messages: Messages | str = PLAIN,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
     """Examine data, curvature and network, predict the rounds a run will take, and say what would help.
@@ -131,6 +131,7 @@ def diagnose(
     >>> round(diagnosis.facts["curvature"]["condition"], 1)
     6.2
     """
+    sent = as_messages(messages)
     ready = prepare(
         problem, network, options=SolveOptions(start=start, seed=seed, tolerance=tolerance, rounds=rounds)
     )
@@ -145,7 +146,7 @@ def diagnose(
         # Curvatures are those of Z = L^T X with M = L L^T, for which Z^T Z = I.
         pooled, start = WhitenedProblem(pooled, mass), mass.whiten(start)
     whole, X = CachedProblem(pooled), polar(start)
-    choice = choose(ready.problem, topology, tolerance, messages)
+    choice = choose(ready.problem, topology, tolerance, sent)
     methods, without_rounds = label_algorithms(algorithms, choice)
     tell("hosting the agents")
     differences = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
@@ -159,7 +160,7 @@ def diagnose(
     # Centring takes rounds too.
     as_given = isinstance(ready.problem, Centred) or ready.problem.generalised or case.regularised
     trial_problem = ready.problem if as_given else whole
-    trials = Trials(trial_problem, topology, ready.observed.X, case, messages)
+    trials = Trials(trial_problem, topology, ready.observed.X, case, sent)
     mismatches, predictions = predict_all(methods, ready.problem, topology, trials)
     sentences = [
         *findings.mean_findings(ready.problem, differences, landscape.X, centring),
@@ -170,7 +171,7 @@ def diagnose(
         *findings.agent_findings(differences),
         *findings.curvature_findings(landscape),
         *findings.network_findings(topology, case.mixing.lambda_),
-        *findings.message_findings(messages, topology),
+        *findings.message_findings(sent, topology),
         *without_rounds,
         *mismatches,
         *([Finding("method", "ok", str(choice))] if choice.algorithm in methods.values() else []),
@@ -182,7 +183,7 @@ def diagnose(
     for label, prediction in predictions.items():
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
     advice += about_data(case) if mass is None and not case.regularised else ()
-    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology, messages)}
+    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology, sent)}
     if theory:
         tell("sampling the constants of the theory")
     return Diagnosis(

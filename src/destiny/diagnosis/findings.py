@@ -14,15 +14,13 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.network_options import format_lambda, weak_points
 from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction
+from destiny.engines.mixers import Messages, Private
 from destiny.geometry.generalised import MassMatrix
 from destiny.networks import Network
 from destiny.problems import OLSR, PCA, Centred
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regulariser, TopologyBase
 from destiny.run.centring import share_of, totals_of, uncentred
-from destiny.run.message_memory import unsteady
-from destiny.run.messages import Messages
-from destiny.run.private_sums import exposure
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
@@ -246,14 +244,14 @@ def network_findings(network: TopologyBase, lambda_: float) -> Iterator[Finding]
 
 def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Finding]:
     """Yield what private messages, few bits and clipping can do on this network, and what not."""
-    if messages.few_bits and (why := unsteady(messages, network)) is not None:
+    if messages.few_bits and (why := messages.obstacle(network)) is not None:
         yield Finding("messages", "problem", why)
-    if messages.clip:
+    if not messages.exact:
         text = f"{messages}: answers are approximate, within 1e-2 or so where nobody lies (docs/liars.md)"
         yield Finding("messages", "look", text)
     if not messages.private or network.agents == 1:
         return
-    if (why := exposure(network)) is not None:
+    if (why := Private().obstacle(network)) is not None:
         yield Finding("messages", "problem", why)
         return
     text = f"private messages: every agent learns sums over all {network.agents} agents, and nothing else"

@@ -16,11 +16,11 @@ import numpy as np
 
 from destiny.diagnosis.network_options import Mixing
 from destiny.diagnosis.prediction import FACTOR, Case, Prediction, predict
+from destiny.engines.mixers import PLAIN, Messages
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
 from destiny.run import metrics
 from destiny.run.loop import iterate
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Diverged
 
 STEPS = 500  # of a trial

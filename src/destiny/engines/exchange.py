@@ -23,8 +23,8 @@ class Exchange(Protocol):
         """Blocks of the hosted agents ``(hosted, k)`` -> the same blocks of all agents heard ``(heard, k)``.
 
         They come as they were given or side by side in one array, with the agents in the order of their
-        index, and are valid until the next round. Of messages of few bits (`destiny.engines.quantisation`)
-        the first block holds integers: its bits arrive as they are.
+        index, and are valid until the next round. Of messages of few bits
+        (`destiny.engines.mixers.quantized`) the first block holds integers: its bits arrive as they are.
         """
 
     def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from destiny.engines.exchange import Exchange
-from destiny.engines.threads import Local, LocalTeam
+from destiny.engines.mixers.plain import PLAIN, Messages
+from destiny.engines.threads import Local, LocalTeam, NoChannel
 from destiny.engines.tree_sum import Row
 from destiny.errors import SettingsError
 from destiny.protocols import Array, Problem, TopologyBase, Tree
@@ -86,16 +87,13 @@ class Liars:
             raise SettingsError(f"agents must be the indices of those who lie; found {self.agents!r}")
         object.__setattr__(self, "agents", tuple(sorted(set(self.agents))))
 
-    def connect(self, problem: Problem, network: TopologyBase) -> LocalTeam:
+    def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> LocalTeam:
         """Host all agents of the problem on one thread."""
         if any(agent >= problem.agents for agent in self.agents) or len(self.agents) >= problem.agents:
             raise SettingsError(
                 f"liars must be some of the {problem.agents} agents, not all; found {list(self.agents)}"
             )
-        team = Local(1).connect(problem, network)
-        (worker,) = team.workers
-        worker.exchange = LyingExchange(worker.exchange, self)
-        return team
+        return LocalTeam(problem, network, messages, 1, LyingExchange(NoChannel(), self))
 
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """Nothing to compare: one process."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,7 +33,7 @@ class SingleWorkerTeam:
 
     def rewind(self, traffic: Traffic) -> None:
         """Count on from ``traffic``."""
-        self.agents.traffic = replace(traffic)
+        self.agents.rewind(traffic)
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run the task for the agents of this process."""
@@ -52,7 +51,7 @@ class SingleWorkerTeam:
 
     def set_flood(self, parts: Sequence[Array] | None) -> None:
         """Start a new max-consensus among the agents, or end it with None."""
-        self.agents.flood = None if parts is None else parts[0]
+        self.agents.set_flood(None if parts is None else parts[0])
 
     @property
     def flood(self) -> Array:

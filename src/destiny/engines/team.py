@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers.plain import PLAIN, Messages
 from destiny.engines.traffic import Traffic
 from destiny.protocols import Array, Observer, Problem, TopologyBase
 from destiny.storage.checkpoint import Saved
@@ -100,8 +101,8 @@ class Engine(Protocol):
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """Raise SettingsError if ``facts`` differ between processes."""
 
-    def connect(self, problem: Problem, network: TopologyBase) -> Team:
-        """Load what the agents hosted here need."""
+    def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> Team:
+        """Load what the agents hosted here need; ``messages`` make their mixers."""
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
         """The newest whole checkpoint, for the agents hosted here, and a sentence about each passed over."""

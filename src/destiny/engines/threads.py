@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,9 @@ from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from destiny.engines.cores import allowed_cores
+from destiny.engines.exchange import Exchange
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers.plain import PLAIN, Messages
 from destiny.engines.team import concatenate, map_arrays
 from destiny.engines.traffic import Traffic
 from destiny.engines.tree_sum import Row, tree_sum
@@ -51,14 +53,14 @@ class Local:
         if self.threads is not None and not (is_whole(self.threads) and self.threads >= 1):
             raise SettingsError(f"threads must be a whole number of at least 1; found {self.threads!r}")
 
-    def connect(self, problem: Problem, network: TopologyBase) -> LocalTeam:
+    def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> LocalTeam:
         """Host all agents of the problem."""
         n, p = problem.shape
         threads = self.threads
         if threads is None:
             large = problem.agents * n * p >= WORTH_THREADS
             threads = len(allowed_cores()) if large else 1
-        return LocalTeam(problem, network, min(threads, problem.agents))
+        return LocalTeam(problem, network, messages, min(threads, problem.agents))
 
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """Nothing to compare: one process."""
@@ -170,17 +172,27 @@ class LocalTeam:
 
     leader = True
 
-    def __init__(self, problem: Problem, network: TopologyBase, workers: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        network: TopologyBase,
+        messages: Messages,
+        workers: int,
+        alone: Exchange | None = None,
+    ) -> None:
+        """``alone`` is the exchange of a single worker, by default `NoChannel`."""
         d = problem.agents
         self.slices = [slice(int(c[0]), int(c[-1]) + 1) for c in np.array_split(np.arange(d), workers)]
         self.threads = WorkerThreads(workers) if workers > 1 else None
         self.blas = ThreadpoolController()
         memory = SharedMemory(d, self.threads) if self.threads else None
-        channels = [Channel(k, rows, memory) if memory else NoChannel() for k, rows in enumerate(self.slices)]
+        channels: list[Exchange] = [alone or NoChannel()]
+        if memory is not None:
+            channels = [Channel(k, rows, memory) for k, rows in enumerate(self.slices)]
         with self.blas.limit(limits=1):  # the same bits of what is computed from the data, on any machine
             self.workers = [
-                HostedAgents(range(d)[rows], problem.host(range(d)[rows]), network, channel)
-                for rows, channel in zip(self.slices, channels, strict=True)
+                HostedAgents(ids, problem.host(ids), network, channel, messages.mixer(len(ids), d))
+                for ids, channel in zip([range(d)[rows] for rows in self.slices], channels, strict=True)
             ]
 
     @property
@@ -196,7 +208,7 @@ class LocalTeam:
     def rewind(self, traffic: Traffic) -> None:
         """Count on from ``traffic``."""
         for worker in self.workers:
-            worker.traffic = replace(traffic)
+            worker.rewind(traffic)
 
     def each(self, task: Callable[[Any, HostedAgents], S], parts: Sequence[Any]) -> list[S]:
         """Run ``task(part, agents)`` for every worker at the same time, with one BLAS thread each."""
@@ -227,7 +239,7 @@ class LocalTeam:
     def set_flood(self, parts: Sequence[Array] | None) -> None:
         """Start a new max-consensus among the agents, or end it with None."""
         for k, worker in enumerate(self.workers):
-            worker.flood = None if parts is None else parts[k]
+            worker.set_flood(None if parts is None else parts[k])
 
     @property
     def flood(self) -> Array:

@@ -22,7 +22,7 @@ class Traffic:
     scalars : int
         Numbers sent over all links of the network.
     bytes : int
-        What they took: 8 bytes each, or less where messages have few bits (`destiny.Messages`).
+        What they took: 8 bytes each, or less where messages have few bits (`destiny.Quantized`).
     gradients, minibatches, values : int
         Evaluations by each agent of its own f_i: full gradients, gradients of mini-batches, values.
     """
@@ -34,6 +34,13 @@ class Traffic:
     values: int = 0
     bytes: int = 0
     turns: int = 0
+
+    def add(self, rounds: int, scalars: int, bytes: int) -> None:
+        """An exchange of so many rounds."""
+        self.turns += 1
+        self.rounds += rounds
+        self.scalars += scalars
+        self.bytes += bytes
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.team import Engine
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
-from destiny.run import message_memory
 from destiny.run.averaging import agree, average_symmetric
-from destiny.run.messages import PLAIN, Messages
-from destiny.run.private_sums import exposure
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Averager:
     def __init__(self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN) -> None:
         self.network, self.engine, self.messages = network, engine, messages
         self.rounds = self.scalars = 0
-        if messages.private and network.agents > 1 and (why := exposure(network)) is not None:
+        if messages.private and network.agents > 1 and (why := messages.obstacle(network)) is not None:
             raise NetworkError(why)
 
     def __call__(
@@ -79,10 +77,9 @@ class Averager:
         more, each entry is then compared with its own magnitude instead of the largest entry. Of a
         ``symmetric`` matrix one triangle is sent.
         """
-        team = self.engine.connect(NoObjective(self.network.agents), self.network)
+        team = self.engine.connect(NoObjective(self.network.agents), self.network, self.messages)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
-            message_memory.begin_sums(team, self.messages, None)
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])

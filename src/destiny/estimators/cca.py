@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
 from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import centre, column_sums, gram
@@ -30,7 +31,6 @@ from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.result import Result
 
@@ -110,7 +110,7 @@ converged_, notes_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import svd_flip
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
@@ -16,7 +17,6 @@ from destiny.problems import SDL
 from destiny.problems.data.partition import Source
 from destiny.problems.data.rows import row_blocks
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 
 
@@ -69,7 +69,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_init = n_init

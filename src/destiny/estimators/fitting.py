@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local, Mpi, engine_for_command
+from destiny.engines.mixers import PLAIN, Messages, as_messages
 from destiny.engines.team import Engine
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.inputs import (
@@ -45,7 +46,6 @@ from destiny.problems.data.table_checks import (
     require_same_columns,
 )
 from destiny.run.history import History
-from destiny.run.messages import PLAIN, Messages, checked_messages
 from destiny.run.own_network import as_topology, is_topology
 from destiny.run.result import Result
 from destiny.validation import is_number, is_whole
@@ -77,7 +77,7 @@ class Decentralized:
     tol: float
     n_agents: int | None
     random_state: Any
-    messages: Messages | None
+    messages: Messages | str | None
     get_params: Callable[..., dict[str, Any]]
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -152,7 +152,7 @@ class Decentralized:
         joined = mine.rows.shape[1], *np.shape(mine.labels)[1:]
         facts |= {"number of columns, with those of y": list(joined)} if self._joins_y else {}
         facts |= {"sparse rows": issparse(mine.rows), "sample weights": mine.weights is not None}
-        facts |= {"messages": str(self.messages or PLAIN)}
+        facts |= {"messages": str(as_messages(self.messages or PLAIN))}
         engine.require_same({"estimator": type(self).__name__, **self._common_settings(), **facts})
         return self._fit_tables({rank: mine}, engine, ranks)
 
@@ -388,9 +388,9 @@ class Decentralized:
             )
 
 
-def choose_messages(messages: Messages | None, name: str, *, averages_only: bool = False) -> Messages:
+def choose_messages(messages: Messages | str | None, name: str, *, averages_only: bool = False) -> Messages:
     """Return how messages travel, by default in plain; raise SettingsError for few bits where none can be."""
-    chosen = PLAIN if messages is None else checked_messages(messages)
+    chosen = PLAIN if messages is None else as_messages(messages)
     if averages_only and chosen.few_bits:
         raise SettingsError(
             f"{name} only averages, in numbers of 64 bits, as there are no later steps to correct what "

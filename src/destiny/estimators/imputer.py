@@ -7,13 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.centred_rows import sums_and_weights
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos, column_name
 from destiny.estimators.session import FitSession
 from destiny.protocols import Array, Topology
-from destiny.run.messages import Messages
 from destiny.validation import is_number
 
 
@@ -60,7 +60,7 @@ class DecentralizedImputer(Decentralized, OneToOneFeatureMixin, TransformerMixin
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.strategy = strategy
         self.fill_value = fill_value

@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import svd_flip
 
+from destiny.engines.mixers import Messages
 from destiny.errors import SettingsError
 from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import build_problem, dense_blocks
@@ -33,7 +34,6 @@ from destiny.geometry.generalised import MassMatrix, SingularMatrixError
 from destiny.problems import Generalised
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.result import Result
 
@@ -109,7 +109,7 @@ notes_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.shrinkage = shrinkage

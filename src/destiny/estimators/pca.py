@@ -14,6 +14,7 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
 
 from destiny.engines import Local
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import dimension
 from destiny.estimators.centred_rows import dense_blocks
@@ -29,7 +30,6 @@ from destiny.problems.privacy import require_privacy
 from destiny.protocols import Algorithm, Array, ProblemBase, Topology
 from destiny.run.choice import choose
 from destiny.run.inputs import prepared_algorithm
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
 from destiny.run.privacy import require_private_messages
@@ -86,10 +86,10 @@ class DecentralizedPCA(Decentralized, PCA):
         noise, and uses the budget again.
     verbose : bool
         Show a progress bar during the run: rounds, residuals and the time left.
-    messages : destiny.Messages, optional
-        How messages travel, in plain by default. `Messages(private=True)` lets neighbours learn sums only,
-        and averages are exact totals; every agent must have two neighbours. `Messages(bits=8)` makes those of
-        a run small; averages keep 64 bits.
+    messages : str or destiny.Quantized, optional
+        How messages travel, "plain" by default. With "private" agents learn sums over all agents only, and
+        averages are exact totals; there must be three agents. `Quantized(8)` makes messages of a run small;
+        averages keep 64 bits.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         random_state: Any = None,
         privacy: Privacy | None = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_agents = n_agents

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from destiny.engines.mixers import Messages
 from destiny.errors import SettingsError
 from destiny.estimators.centred_rows import build_problem, centre, projected_blocks
 from destiny.estimators.classes import OfClasses
@@ -21,7 +22,6 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession, whole
 from destiny.geometry.stiefel import polar
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.validation import is_number
 
@@ -87,7 +87,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.target_scale = target_scale

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Average
 from destiny.estimators.centred_rows import column_sums, dense_blocks
@@ -25,7 +26,6 @@ from destiny.estimators.rows import Table, is_silos
 from destiny.estimators.scatter import sum_of_matrices
 from destiny.estimators.session import FitSession, whole
 from destiny.protocols import Array, Topology
-from destiny.run.messages import Messages
 from destiny.validation import is_number
 
 LARGEST = 2000  # features: their covariance matrix takes 16 MB a message
@@ -81,7 +81,7 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept

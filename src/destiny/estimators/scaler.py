@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
 from destiny.estimators.centred_rows import column_totals, entry_weights, sums_and_weights
 from destiny.estimators.fitting import Decentralized
@@ -17,7 +18,6 @@ from destiny.estimators.session import FitSession, whole
 from destiny.problems.data.rows import row_blocks
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Array, Topology
-from destiny.run.messages import Messages
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 100 * EPS  # relative error of a mean that agents computed by averaging, generously
@@ -73,7 +73,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         n_agents: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.with_mean = with_mean
         self.with_std = with_std

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from destiny import networks
 from destiny.engines import Mpi
+from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.team import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.estimators.averager import Averager
@@ -21,7 +22,6 @@ from destiny.geometry.stiefel import polar
 from destiny.problems.data.partition import Source, remote_source
 from destiny.problems.data.tables import TableSource
 from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Composite
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology, describe, is_topology

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import svd_flip
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.centred_rows import build_problem, centre, column_sums, gram, squared_norm
 from destiny.estimators.fitting import Decentralized
@@ -15,7 +16,6 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
 from destiny.problems import L1, regularised
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.messages import Messages
 from destiny.run.metrics import sparsity
 from destiny.run.options import SolveOptions
 from destiny.validation import is_number
@@ -88,7 +88,7 @@ converged_, network_
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from destiny.engines import Local
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
 from destiny.estimators.averager import Averager
 from destiny.estimators.fitting import choose_messages
@@ -17,7 +18,6 @@ from destiny.estimators.session import build_network
 from destiny.problems.data import Silos
 from destiny.problems.data.rows import MappedRows
 from destiny.protocols import Array, TopologyBase
-from destiny.run.messages import Messages
 
 
 class Vertical:
@@ -28,7 +28,7 @@ class Vertical:
     network_: TopologyBase
     network: Any
     random_state: Any
-    messages: Messages | None
+    messages: Messages | str | None
     _widths: list[int]
 
     def _tables(self, X: Any, first: bool) -> list[Any]:

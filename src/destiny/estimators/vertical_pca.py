@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.fitting import choose_messages
 from destiny.estimators.rows import Table
@@ -22,7 +23,6 @@ from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.choice import KRYLOV
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.principal_axes import ROUNDING
 from destiny.validation import is_whole
@@ -79,7 +79,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         max_rounds: int = SolveOptions.rounds,
         random_state: Any = None,
         verbose: bool = False,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.n_components = n_components
         self.network = network

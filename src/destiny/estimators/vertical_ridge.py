@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from destiny.engines import Local
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Averager
 from destiny.estimators.fitting import choose_messages
 from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.protocols import Array, Topology
-from destiny.run.messages import Messages
 from destiny.validation import is_number
 
 RANK = 1e-12  # variance, relative to the largest of a party's directions in scaled columns, that is none
@@ -71,7 +71,7 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_iter: int | None = None,
         network: str | Topology = "erdos-renyi",
         random_state: Any = None,
-        messages: Messages | None = None,
+        messages: Messages | str | None = None,
     ) -> None:
         self.alpha = alpha
         self.tol = tol

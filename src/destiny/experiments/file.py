@@ -12,6 +12,7 @@ import numpy as np
 
 from destiny import datasets, networks
 from destiny.algorithms import DestinyAsync
+from destiny.engines.mixers import PLAIN, Messages, from_keys
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments.algorithm_tables import read_algorithms
 from destiny.experiments.problem_table import read_problem
@@ -21,7 +22,6 @@ from destiny.problems.cached import CachedProblem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.simulation.traces import read_traces
 from destiny.simulation.world import World
@@ -99,7 +99,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     network = read_network(tables["network"], problem.agents, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
-    messages = Messages(**check(tables.get("messages", {}), "[messages]", MESSAGES))
+    messages = from_keys(check(tables.get("messages", {}), "[messages]", MESSAGES))
 
     def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
         if world is not None and takes_async(DestinyAsync(), problem, network, messages):

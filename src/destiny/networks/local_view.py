@@ -82,6 +82,11 @@ class Neighbourhood(TopologyBase):
         """Of the tree; before it is known, the diameter is an upper bound."""
         return self.diameter if self.tree is None else self.tree.depth
 
+    @property
+    def fewest_neighbours(self) -> tuple[int, int]:
+        """This agent: it knows its own neighbours alone."""
+        return self.index, len(self.neighbours)
+
     def weigh(self, weights: Array, own_weight: float) -> None:
         """Set the weights of the neighbours, in the order of their index, and the agent's own."""
         row = csr_array(

@@ -66,12 +66,12 @@ class Agents(Protocol):
         """
 
     @property
-    def clipped(self) -> bool:
-        """Whether neighbours may lie, so that `mix` clips what they send and averages are rough."""
+    def exact(self) -> bool:
+        """Whether averages are those of all agents; neighbours may have falsified them otherwise."""
 
     @property
-    def private(self) -> bool:
-        """Whether agents learn sums over all agents and nothing else: `mix` is refused then."""
+    def bounded(self) -> bool:
+        """Whether sums are shorter with ``bounds``, so that a method had better find some."""
 
     @property
     def count(self) -> int:
@@ -82,8 +82,8 @@ class Agents(Protocol):
 
         For static networks. One message to the parent in the tree and one to each child, in twice the depth
         of the tree in rounds. ``bounds`` has for each array what the magnitudes of all agents add up to at
-        most, entry by entry, or None; all agents must know it. Private messages take 8 bytes a number with
-        it, and 48 without; it changes nothing else.
+        most, entry by entry, or None; all agents must know it. Where agents are `bounded`, numbers take 8
+        bytes with it, and 48 without; it changes nothing else.
         """
 
     def once(self, compute: Callable[[], _Result]) -> _Result:

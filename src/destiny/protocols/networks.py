@@ -35,6 +35,8 @@ class TopologyBase(ABC):
     """Whether its matrices are doubly stochastic by construction; otherwise each of them is checked."""
     changes: bool = True
     """Whether the mixing matrix may differ from round to round."""
+    checked: bool = False
+    """Whether it is of a user's own class, so that every round's matrix is looked at."""
     connected: bool = True
     """False for a network in pieces, of use only as a part of one that changes."""
 
@@ -91,6 +93,18 @@ class TopologyBase(ABC):
         """Links alive in some round ``(E, 2)``, i < j; by default those of the first round."""
         i, j = self.at(0).nonzero()
         return np.stack([i[i < j], j[i < j]], axis=1).astype(np.int64)
+
+    @property
+    def fewest_neighbours(self) -> tuple[int, int]:
+        """The agent with the fewest neighbours, as far as they are known here, and their number."""
+        if self.changes:
+            degrees = np.bincount(self.all_edges().ravel(), minlength=self.agents)
+        else:
+            W = self.at(0)
+            rows = np.repeat(np.arange(self.agents), np.diff(W.indptr))
+            degrees = np.bincount(rows[(rows != W.indices) & (W.data != 0)], minlength=self.agents)
+        agent = int(degrees.argmin())
+        return agent, int(degrees[agent])
 
     def layout(self) -> Array:
         """Where to draw the agents, ``(d, 2)``; by default on a circle."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from destiny.engines.mixers import Messages
 from destiny.errors import MismatchError, SettingsError
 from destiny.problems import Centred
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.compatibility import require_fit
-from destiny.run.messages import PLAIN, Messages
 
 NO_PRIVATE_SUMS = "private messages are sums over all agents, and agents that do not wait have none"
 
@@ -27,11 +27,11 @@ def prepared_async(
         )
     if messages.private:
         raise SettingsError(f"{algorithm.kind} cannot sum privately: {NO_PRIVATE_SUMS}; leave private out")
-    if messages.bits != PLAIN.bits:
+    if messages.few_bits:
         raise SettingsError(
             f"{algorithm.kind} sends sums that grow, which few bits cannot carry: leave bits out"
         )
-    if messages.clip:
+    if not messages.exact:
         raise SettingsError(
             f"{algorithm.kind} sends sums that grow, whose distances tell nothing of lies: leave clip out"
         )

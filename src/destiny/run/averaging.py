@@ -26,7 +26,7 @@ def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tupl
     same round. False comes with averages that still changed after `MOST` rounds. Clipped messages are mixed
     for some rounds, to averages that are rough: along a tree, one liar could set them.
     """
-    if agents.clipped:
+    if not agents.exact:
         return agents.mix(
             *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
         ), True
@@ -42,7 +42,7 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
     the largest entry, or with ``sizes``, of the shape of ``values`` and none negative, each entry relative to
     the average of its own size. ``sizes`` are then sent along. Averages that do not settle are refused.
     """
-    if sizes is None or (network.tree is not None and not agents.clipped):
+    if sizes is None or (network.tree is not None and agents.exact):
         (mean,), settled = average(agents, network, values)
     else:
         (mean, _), settled = _settle(agents, network, (values, sizes), _change_by_size)
@@ -57,7 +57,7 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
 def average_symmetric(agents: HostedAgents, A: Array) -> Array:
     """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles; on static networks."""
     bounds = None
-    if agents.private:
+    if agents.bounded:
         (scales,) = agents.all_reduce(symmetric_scales(A))
         bounds = [pack(np.sqrt(np.outer(scales[0], scales[0]))[None])[0]]
     (mean,) = averages(agents, pack(A), bounds=bounds)
@@ -71,7 +71,7 @@ def rounds_to_agree(network: TopologyBase) -> int | None:
 
 def _exact(agents: HostedAgents, arrays: Sequence[Array]) -> tuple[Array, ...]:
     """Averages by sums; private ones of matrices ``(hosted, n, p)`` relative to the sizes of their rows."""
-    if not agents.private:
+    if not agents.bounded:
         return averages(agents, *arrays)
     matrices = [a for a in arrays if a.ndim == 3]
     sizes = iter(agents.all_reduce(*(np.abs(a).max(axis=2) for a in matrices)) if matrices else ())
@@ -91,10 +91,13 @@ def _settle(
     while True:
         # In so many rounds everybody hears of everybody: of their numbers, and of the last time's changes.
         rounds_to_flood = max(1, flooding_time(network, agents.traffic.rounds))
-        before, agents.flood = arrays, change
+        before = arrays
+        agents.set_flood(change)
         arrays = agents.mix(*arrays, rounds=rounds_to_flood)
         change = measure(arrays, before)
-        done, agents.flood = bool((agents.flood <= ACCURACY).all()), None
+        assert agents.flood is not None
+        done = bool((agents.flood <= ACCURACY).all())
+        agents.set_flood(None)
         if done or agents.traffic.rounds - start >= MOST:
             return arrays, done
 

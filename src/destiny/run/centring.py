@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -103,16 +103,10 @@ def centre(problem: ProblemBase, network: TopologyBase, team: Team, saved: Saved
     ready = problem.with_shifts(shifts)
 
     def adopt(_: None, agents: HostedAgents) -> None:
-        agents.hosted = ready.host(agents.ids.tolist())
+        agents.evaluate(ready.host(agents.ids.tolist()))
 
     team.each(adopt, workers)
     return Centring(problem, ready, shifts, rounds)
-
-
-def without_shifts(saved: Saved) -> Saved:
-    """A checkpoint of a centred run with the algorithm's state alone."""
-    own = {name: array for name, array in saved.state.items() if name not in (MEAN, SCALE)}
-    return replace(saved, state=own)
 
 
 def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -> dict[int, Shift]:

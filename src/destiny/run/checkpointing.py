@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from destiny.engines.mixers import PLAIN
 from destiny.engines.team import Engine
 from destiny.errors import SettingsError
 from destiny.run import privacy
-from destiny.run.messages import PLAIN
 from destiny.run.moment import Moment
 from destiny.storage import checkpoint as checkpoints
 from destiny.validation import is_whole

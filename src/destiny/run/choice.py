@@ -17,9 +17,9 @@ from destiny.algorithms import (
 )
 from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
-from destiny.engines.private_sums import WIDE
+from destiny.engines.mixers import PLAIN, Messages
+from destiny.engines.mixers.private import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
 from destiny.validation import is_number
 
@@ -162,7 +162,7 @@ def choose(
         return Choice(CDADT(), "the constraint is X^T M X = I")
     if problem.regulariser is not None:
         return Choice(DestinyProx(), "the objective has a regulariser")
-    if messages.clip and not problem.batches:
+    if not messages.exact and not problem.batches:
         return Choice(
             DGD(direction="landing"), "messages are clipped, and trackers would keep what liars add"
         )

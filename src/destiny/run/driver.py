@@ -10,7 +10,6 @@ import numpy as np
 
 from destiny.engines.team import Team
 from destiny.protocols import AlgorithmBase, Array
-from destiny.run import message_memory
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import ROUNDS
 from destiny.run.history import History
@@ -61,6 +60,12 @@ class Store(Protocol):
 
     def write(self, moment: Moment, saved: Saved) -> None:
         """Write a checkpoint of the agents of this process."""
+
+
+def mixer_arrays(team: Team) -> dict[str, Array]:
+    """For a checkpoint: what the mixers of this process keep, agents on axis 0."""
+    parts = team.each(lambda _, agents: agents.mixer.arrays(), [None] * len(team.hosts))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @dataclass
@@ -159,7 +164,7 @@ class Driver:
             **self.store.facts(),
         }
         state = flatten(team.own(moment.parts))
-        state |= message_memory.arrays(team)
+        state |= mixer_arrays(team)
         if moment.centring is not None:
             state |= moment.centring.arrays(np.concatenate(team.hosts).tolist())
             facts[ROUNDS] = moment.centring.rounds

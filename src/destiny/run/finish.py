@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from destiny.engines.mixers import Messages
 from destiny.geometry.stiefel import polar
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Regulariser
 from destiny.run import notes, privacy
 from destiny.run.centring import mean_share, uncentred
 from destiny.run.choice import Choice
-from destiny.run.messages import Messages
 from destiny.run.metrics import Composite
 from destiny.run.moment import Moment
 from destiny.run.observation import GlobalMeasures
@@ -109,9 +109,7 @@ def make_result(
         notes=[sentence for sentence in sentences if sentence not in stop.reason],
         choice=None if choice is None else str(choice),
         interrupted=signal,
-        private=messages.private,
-        bits=messages.bits,
-        clip=messages.clip,
+        message_kind=messages,
         measuring=observed.seconds,
         state=team.own(moment.parts),
         mean=None if report is None else report.mean,

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
-from destiny.engines.private_sums import PrivateSums
-from destiny.engines.silent_agents import SilentAgents
+from destiny.engines.mixers import Messages, Private
+from destiny.engines.silent_agents import SilentAgents, silent
 from destiny.problems import Centred
 from destiny.problems.private_part import private_part
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
 from destiny.run.centring import largest_message
-from destiny.run.messages import Messages
 from destiny.run.privacy import privacy_of
-from destiny.run.private_sums import exposure
 
 if TYPE_CHECKING:
     from destiny.run.prepared_run import Run
@@ -38,22 +36,21 @@ def silent_step(
         hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
     else:  # before the mean is known the data will do as they are: a message has the same size
         hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
-    agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
-    if messages.private:
-        agents.private_sums = PrivateSums(network.agents)
-    silent = SilentAgents(agents, messages.bits)
+    mixer = messages.mixer(1, network.agents)
+    agents = HostedAgents([agent], hosted, network, None, mixer)  # type: ignore[arg-type]
+    quiet = silent(agents)
     with np.errstate(all="ignore"):
-        algorithm.step(algorithm.init(X[None], silent), silent)
-    return silent
+        algorithm.step(algorithm.init(X[None], quiet), quiet)
+    return quiet
 
 
 def sentences(run: Run) -> list[str]:
     """How many rounds a run may take, and how much it sends in each of them."""
     limit, messages = run.options.rounds, run.options.messages
-    silent = silent_step(run.problem, run.network, run.algorithm, run.observed.X[0], 0, messages)
+    sent = silent_step(run.problem, run.network, run.algorithm, run.observed.X[0], 0, messages)
     about = run.algorithm.about
     totals, a_sum = about is not None and about.totals, max(1, run.algorithm.rounds_per_step)
-    message = f"up to {amount(silent.largest, silent.bytes)}"
+    message = f"up to {amount(sent.largest, sent.bytes)}"
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
@@ -63,7 +60,7 @@ def sentences(run: Run) -> list[str]:
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
-        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * silent.bytes)} each way"
+        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * sent.bytes)} each way"
     )
     if run.choice is not None:
         lines.insert(0, f"chosen, as {run.choice.reason}")
@@ -81,7 +78,7 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
             f"{messages}: each neighbour learns all numbers that an agent sends; data are not among them, "
             "but something about the data follows from them (docs/privacy.md)"
         ]
-        if exposure(network) is None and not messages.few_bits:
+        if Private().obstacle(network) is None and not messages.few_bits:
             lines[0] += "; with private = true in [messages] agents learn sums over all agents only"
     privacy = privacy_of(problem)
     if privacy is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.stiefel import SAFE_REGION, random_point, violation
 from destiny.problems import Separable
@@ -23,7 +24,6 @@ from destiny.protocols import (
 )
 from destiny.run import constraint
 from destiny.run.compatibility import require_fit, require_network
-from destiny.run.messages import Messages, checked_messages
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology
 from destiny.run.privacy import privacy_of, require_private_messages
@@ -45,7 +45,7 @@ def check_inputs(
             raise ProblemError("a list of objectives has no shape of its own: give start, an n x p matrix")
         problem = Separable(problem, np.shape(start)[-2:])
     ours, topology = as_problem(problem), as_topology(network)
-    require_private_messages(privacy_of(ours), checked_messages(messages).private)
+    require_private_messages(privacy_of(ours), messages.private)
     d, (n, p) = ours.agents, ours.shape
     if topology.agents != d:
         raise SettingsError(

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from destiny._version import __version__
 from destiny.engines import Local
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers import PLAIN, Messages, as_messages
 from destiny.engines.same_settings import columns_of
-from destiny.engines.silent_agents import SilentAgents
+from destiny.engines.silent_agents import silent
 from destiny.engines.team import Engine, Team
 from destiny.engines.traffic import Traffic
 from destiny.problems import Centred
@@ -27,11 +26,10 @@ from destiny.protocols import (
     Topology,
     TopologyBase,
 )
-from destiny.run import clipped, constraint, message_memory
-from destiny.run.centring import centre, without_shifts
+from destiny.run import constraint
+from destiny.run.centring import centre
 from destiny.run.choice import choose
 from destiny.run.inputs import check_inputs, prepared_algorithm
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.moment import Moment
 from destiny.run.options import SolveOptions
 from destiny.run.privacy import privacy_of
@@ -48,7 +46,7 @@ def iterate(
     seed: int = SolveOptions.seed,
     engine: Engine | None = None,
     resume: checkpoints.Saved | None = None,
-    messages: Messages = PLAIN,
+    messages: Messages | str = PLAIN,
 ) -> Iterator[Moment]:
     """Yield a `Moment` at the start and after every step, without end: break out of the loop to stop.
 
@@ -70,13 +68,15 @@ def iterate(
     resume : Saved, optional
         A checkpoint to continue from.
     messages : Messages
-        How messages travel: `Messages(private=True)` lets neighbours learn sums only, `Messages(bits=8)`
-        makes messages small, `Messages(clip=1)` protects from a neighbour that lies.
+        How messages travel: "plain" (the default); "private", so that agents learn sums over all agents only;
+        `Quantized(8)`, which are small; `Clipped(1)`, which protect from a neighbour that lies.
     """
+    messages = as_messages(messages)
     ours, topology, X = check_inputs(problem, network, start, seed, messages)
     if algorithm is None:
         algorithm = choose(ours, topology, messages=messages).algorithm
     method = prepared_algorithm(algorithm, ours, topology)
+    messages.check(topology, method)
     return moments(ours, topology, method, X, engine or Local(), resume, messages, {})
 
 
@@ -93,22 +93,17 @@ def moments(
     """The loop of `iterate`; ``facts`` must be the same in all processes of the run."""
 
     def take_step(state: Any, agents: HostedAgents) -> Any:
-        agents.begin_step()
+        agents.mixer.begin_step()
         return algorithm.step(state, agents)
 
-    team = engine.connect(problem, network)
+    team = engine.connect(problem, network, messages)
     try:
         common = _facts(problem, network, algorithm, resume) | {"messages": str(messages)}
         X = team.require_same({**common, **facts}, X)
-        message_memory.require_messages(messages, algorithm, problem, network)
-        clipped.require_clip(messages, algorithm, problem)
-        clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
-        message_memory.begin_sums(team, messages, resume)
-        clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)
         mass = constraint.find_mass(problem, team)
-        message_memory.begin_copies(team, messages, resume)
+        begin_mixers(team, resume)
         if resume is None:
             step, parts = 0, team.split(X)
             if mass is not None:
@@ -116,9 +111,7 @@ def moments(
             parts = team.each(algorithm.init, parts)
             seconds = time.perf_counter() - clock
         else:
-            saved = message_memory.without(resume)
-            saved = saved if centring is None else without_shifts(saved)
-            step, seconds, parts = _restore(saved, algorithm, team, X)
+            step, seconds, parts = _restore(resume, algorithm, team, X)
         while True:
             yield Moment(step, replace(team.traffic), seconds, parts, team, centring, mass)
             clock = time.perf_counter()
@@ -129,6 +122,20 @@ def moments(
         team.close()
 
 
+def begin_mixers(team: Team, saved: checkpoints.Saved | None) -> None:
+    """Let the mixers of a team begin, with their arrays of a checkpoint."""
+
+    def begin(ids: Any, agents: HostedAgents) -> None:
+        agents.mixer.begin({} if saved is None else saved.select(ids).state)
+
+    try:
+        team.each(begin, team.hosts)
+    except ValueError as error:
+        if saved is None:
+            raise
+        raise saved.refuse(f"is damaged: {error}") from error
+
+
 def _restore(
     saved: checkpoints.Saved, algorithm: AlgorithmBase, team: Team, X: Array
 ) -> tuple[int, float, list[Any]]:
@@ -136,7 +143,7 @@ def _restore(
 
     A start without communication shows which arrays the state must have.
     """
-    templates = team.each(lambda X, agents: algorithm.init(X, SilentAgents(agents)), team.split(X))
+    templates = team.each(lambda X, agents: algorithm.init(X, silent(agents)), team.split(X))
     parts = [
         checkpoints.unflatten(template, saved.select(ids))
         for template, ids in zip(templates, team.hosts, strict=True)

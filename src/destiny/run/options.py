@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from destiny.engines.mixers import PLAIN, Messages, as_messages
 from destiny.engines.team import Engine
 from destiny.protocols import Array
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Rule
 
 
@@ -31,3 +31,6 @@ class SolveOptions:
     progress: bool | None = None
     label: str | None = None
     messages: Messages = PLAIN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "messages", as_messages(self.messages))

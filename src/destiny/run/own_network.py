@@ -55,6 +55,7 @@ class CheckedTopology(TopologyBase):
     """
 
     verified = True
+    checked = True
 
     def __init__(self, inner: Topology) -> None:
         self.inner = inner

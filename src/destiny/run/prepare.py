@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from destiny.engines import Local
+from destiny.engines.mixers import PLAIN
 from destiny.engines.ranks.launch import launched
 from destiny.errors import SettingsError
 from destiny.problems import Centred
@@ -17,14 +18,13 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
-from destiny.run import clipped, constraint, message_memory, privacy, square
+from destiny.run import constraint, privacy, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import planned_rounds
 from destiny.run.checkpointing import CheckpointFolder
 from destiny.run.choice import Choice, choose
 from destiny.run.driver import Driver
 from destiny.run.inputs import check_inputs, prepared_algorithm
-from destiny.run.messages import PLAIN
 from destiny.run.observation import GlobalMeasures
 from destiny.run.options import SolveOptions
 from destiny.run.prepared_run import Run
@@ -51,9 +51,7 @@ def prepare(
         choice = choose(ours, topology, o.tolerance, o.messages)
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
-    message_memory.require_messages(o.messages, method, ours, topology)
-    clipped.require_clip(o.messages, method, ours)
-    clipped.require_neighbours(o.messages, topology, range(topology.agents))
+    o.messages.check(topology, method)
     preparations = {
         "find the mean": planned_rounds(ours, topology),
         "make the start feasible": constraint.planned_rounds(ours, topology),
@@ -74,7 +72,7 @@ def prepare(
     title = o.label or method.kind
 
     def make_run(X: Array, folder: Path | None, label: str, mirror: Run | None = None) -> Run:
-        observed = GlobalMeasures(method, X, o.every, ours.regulariser, tracks=not o.messages.clip)
+        observed = GlobalMeasures(method, X, o.every, ours.regulariser, tracks=o.messages.exact)
         store = CheckpointFolder(folder, o.checkpoint_every, {} if folder is None else identity())
         tolerance: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
         if method.few_steps and not o.decentralised and o.tolerance > 0:

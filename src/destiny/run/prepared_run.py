@@ -16,7 +16,7 @@ from destiny.protocols import (
     ProblemBase,
     TopologyBase,
 )
-from destiny.run import clipped, square
+from destiny.run import square
 from destiny.run.checkpointing import CheckpointFolder
 from destiny.run.choice import Choice
 from destiny.run.driver import ALIKE, Driver
@@ -102,7 +102,7 @@ class Run:
                 stop = self.driver.after_step(moment, lambda: interrupt.name)
                 bar.update(moment.round, self.observed.measures)
                 if stop is not None:
-                    stop = clipped.weakened(stop, self.options.messages)
+                    stop = stop.weakened(self.options.messages)
                     result = self._result(moment, stop)
                     half = self._compare_halves(moment, result.X)
                     if moment.team.leader:
@@ -133,7 +133,7 @@ class Run:
             self.observed,
             tolerance=self.options.tolerance,
             decentralised=self.options.decentralised,
-            remarks=[*self.store.notes, *self.observed.notes, *clipped.remark(self.options.messages)],
+            remarks=[*self.store.notes, *self.observed.notes, *self.options.messages.remarks()],
             choice=self.choice,
             signal=self.driver.signal,
             messages=self.options.messages,

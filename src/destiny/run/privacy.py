@@ -26,7 +26,7 @@ def require_private_messages(privacy: Privacy | None, private: bool) -> None:
         raise SettingsError(
             'privacy with noise = "together" needs private messages: each agent adds too little noise for '
             'itself, and its neighbours would see its own messages; use noise = "alone", or '
-            "destiny.Messages(private=True)"
+            'messages = "private"'
         )
 
 

@@ -8,10 +8,9 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from destiny import notebook
-from destiny.engines.quantisation import FULL
+from destiny.engines.mixers import PLAIN, Messages
 from destiny.protocols import Array
 from destiny.run.history import History
-from destiny.run.messages import PLAIN, Messages
 from destiny.run.metrics import Measures, sparsity
 from destiny.run.plots import convergence
 
@@ -127,12 +126,8 @@ class Result(RunOutcome):
         Which method was chosen and why, where none was given.
     settings : dict
         The algorithm and its settings.
-    private : bool
-        Whether agents learnt sums over their neighbours only (`destiny.Messages`).
-    bits : int
-        Of a number in a message: 64, or 8 or 16 where messages are small.
-    clip : int
-        Neighbours of an agent that may have lied; with one or more the answer is approximate.
+    message_kind : Messages
+        How messages travelled: plain, private, `destiny.Quantized` or `destiny.Clipped`.
     data_bytes, least_bytes : int or None
         To hold ``bytes`` against: all data sent to one agent along the tree, where their number is known; and
         one n x p matrix from every other agent, the least that any method sends.
@@ -159,9 +154,7 @@ class Result(RunOutcome):
     minibatches: int = 0
     values: int = 0
     passes: float = 0.0
-    private: bool = False
-    bits: int = FULL
-    clip: int = 0
+    message_kind: Messages = PLAIN
     regulariser: str | None = None
     data_bytes: int | None = None
     least_bytes: int = 0
@@ -199,8 +192,7 @@ class Result(RunOutcome):
     def heading(self) -> list[str]:
         """The method and the sizes of the problem."""
         n, p = self.X.shape
-        sent = Messages(self.private, self.bits, self.clip)
-        how = "" if sent == PLAIN else f", {sent}"
+        how = "" if self.message_kind == PLAIN else f", {self.message_kind}"
         agents = counted(len(self.agents), "agent")
         return [f"  {self.settings['kind']} on {agents}, X is {n} x {p}{how}"]
 
@@ -243,9 +235,7 @@ class Result(RunOutcome):
             **{k: v if v - v == 0 else None for k, v in self.measures.as_dict().items()},
             "notes": self.notes,
             **({} if self.choice is None else {"choice": self.choice}),
-            **({"private": True} if self.private else {}),
-            **({} if self.bits == FULL else {"bits": self.bits}),
-            **({} if self.clip == 0 else {"clip": self.clip}),
+            **self.message_kind.keys(),
         }
 
     def plot(

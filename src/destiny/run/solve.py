@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from destiny.engines.mixers import Messages, as_messages
 from destiny.engines.team import Engine
 from destiny.protocols import (
     Algorithm,
@@ -15,7 +16,6 @@ from destiny.protocols import (
     Topology,
 )
 from destiny.run.interrupt import deliver
-from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.prepare import prepare
 from destiny.run.result import Result
@@ -41,7 +41,7 @@ def solve(
     engine: Engine | None = SolveOptions.engine,
     progress: bool | None = SolveOptions.progress,
     label: str | None = SolveOptions.label,
-    messages: Messages = SolveOptions.messages,
+    messages: Messages | str = SolveOptions.messages,
 ) -> Result:
     """Minimise (1/d) sum f_i(X), plus r(X) if the problem has a regulariser, subject to X^T X = I.
 
@@ -90,8 +90,8 @@ def solve(
     label : str, optional
         Name of the run in the log and the progress bar; by default the algorithm's kind.
     messages : Messages
-        How messages travel: `Messages(private=True)` lets neighbours learn sums only, `Messages(bits=8)`
-        makes messages small, `Messages(clip=1)` protects from a neighbour that lies.
+        How messages travel: "plain" (the default); "private", so that agents learn sums over all agents only;
+        `Quantized(8)`, which are small; `Clipped(1)`, which protect from a neighbour that lies.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def solve(
         engine=engine,
         progress=progress,
         label=label,
-        messages=messages,
+        messages=as_messages(messages),
     )
     result = prepare(problem, network, algorithm, options).go()
     deliver(result.interrupted)

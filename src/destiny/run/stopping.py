@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.engines.mixers.plain import Messages
 from destiny.errors import SettingsError
 from destiny.protocols import TopologyBase
 from destiny.run.metrics import Measures
@@ -29,6 +30,13 @@ class Stop:
     converged: bool = False
     signal: str | None = None
     """Name of the signal that ended the run."""
+
+    def weakened(self, messages: Messages) -> Stop:
+        """The same, which does not mean convergence where averages are not exact."""
+        if messages.exact or not self.converged:
+            return self
+        reason = self.reason.removeprefix(CONVERGED)
+        return Stop(f"settled, but not known to be exact with {messages}: {reason}", signal=self.signal)
 
 
 @dataclass(frozen=True)

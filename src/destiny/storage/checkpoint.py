@@ -71,8 +71,11 @@ def _parts(state: Any) -> dict[str, Any]:
 
 
 def unflatten(template: Any, saved: Saved, prefix: str = "") -> Any:
-    """A state like ``template`` with the saved arrays; refuses other names or shapes."""
-    arrays = saved.state
+    """A state like ``template`` with the saved arrays; refuses other names or shapes.
+
+    Arrays with a slash in their names are not the method's: mixers and parts of the run have them there.
+    """
+    arrays = {name: array for name, array in saved.state.items() if "/" not in name}
     if not prefix and (expected := set(flatten(template))) != set(arrays):
         different = ", ".join(sorted(expected ^ set(arrays)))
         raise saved.refuse(f"belongs to another algorithm or version, its state differs in {different}")

@@ -22,6 +22,7 @@ from destiny.agents.settings import CHECKPOINTS, MAJORITY, Settings
 from destiny.agents.transport.event_loop import MAX_TICK, Absent, RunEnded, StoppedBySignal
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.engines.local_agent import HostedAgent
+from destiny.engines.mixers import Mixer
 from destiny.errors import DestinyError, SettingsError
 from destiny.geometry.stiefel import random_point, violation
 from destiny.networks.local_view import Neighbourhood
@@ -408,7 +409,7 @@ class AsyncAgent(AgentProcess):
         self.view.phase = "averaging"
         self.send()
         network = self.members.network(self.state, self.agent)
-        hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange)
+        hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange, Mixer())
         X, sent = self.state.X[None], self.numbers_sent
         outcome = answers.find(hosted, network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
         self.checkpoints.write_outbox(self.outbox, hosted.traffic.turns)

@@ -14,16 +14,15 @@ from destiny.agents.privacy.pair_masks import PairMasks, Past, pair_secret, part
 from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.privacy.sent_log import SentLog
 from destiny.agents.statements import Statements, kept_run
-from destiny.engines.private_sums import PREFIX
 from destiny.engines.words import Exponents, Words
 from destiny.errors import CheckpointError
 from destiny.protocols import Array
 
-PAST = f"{PREFIX}past"
+PAST = "private/past"  # in a checkpoint
 
 
 class AgentHiding:
-    """The masks of one agent in a run (`destiny.engines.private_sums.Hiding`).
+    """The masks of one agent in a run (`destiny.engines.mixers.private.Hiding`).
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def opening_rounds(
         means, estimate = average_and_estimate_lambda(agents, slope, H, *shared, rounds=rounds)
         slope, D, *rest = means
         if by_curvature:  # a neighbour that lies can make an average as small as it likes, or negative
-            L = eighth_root(np.maximum(rest[0], eighth_power(L)) if agents.clipped else rest[0])
+            L = eighth_root(rest[0] if agents.exact else np.maximum(rest[0], eighth_power(L)))
         result = estimate if lambda_ is None else result
     return OpeningEstimates(D, scalar(np.linalg.norm(slope, 2, axis=(1, 2))), result, L)
 

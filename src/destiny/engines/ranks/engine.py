@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.engines.mixers.plain import PLAIN, Messages
 from destiny.engines.placement import assign_ranks
 from destiny.engines.ranks import launch
 from destiny.engines.ranks.guard import arriving, guard
@@ -63,9 +64,9 @@ class Mpi:
         """Refuse ranks that were not told the same, naming the difference."""
         self.ranks.require_same(facts)
 
-    def connect(self, problem: Problem, network: TopologyBase) -> MpiTeam:
+    def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> MpiTeam:
         """Host the agents of this rank; reads their data and nobody else's."""
-        return MpiTeam(problem, network, self._dealt(problem.agents), self.ranks)
+        return MpiTeam(problem, network, messages, self._dealt(problem.agents), self.ranks)
 
     def _dealt(self, agents: int) -> NDArray[np.intp]:
         """The rank of every agent, on which all ranks agree."""

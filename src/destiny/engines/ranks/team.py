@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from destiny.engines import same_settings
 from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers.plain import Messages
 from destiny.engines.ranks.exchange import Neighbours
 from destiny.engines.ranks.guard import Watch, guard
 from destiny.engines.ranks.shared_memory import SharedRows, has_room
@@ -114,7 +115,12 @@ class MpiTeam(SingleWorkerTeam):
     """The agents of this rank among those of all ranks (`destiny.engines.team.Team`)."""
 
     def __init__(
-        self, problem: Problem, network: TopologyBase, owner: NDArray[np.intp], ranks: Ranks
+        self,
+        problem: Problem,
+        network: TopologyBase,
+        messages: Messages,
+        owner: NDArray[np.intp],
+        ranks: Ranks,
     ) -> None:
         self.ranks, self.comm, self.owner = ranks, ranks.comm, owner
         self.ids = np.flatnonzero(owner == ranks.rank)
@@ -127,7 +133,8 @@ class MpiTeam(SingleWorkerTeam):
         exchange = SharedRows if shared else Neighbours
         sums = TreeSums(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, sums, ranks.crowded)
-        super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange))
+        mixer = messages.mixer(len(self.ids), len(owner))
+        super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange, mixer))
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.broadcast = ranks.broadcast
 

@@ -1,4 +1,4 @@
-"""Sums over all agents of which nobody learns more than the total: integers under masks.
+"""Private messages: sums over all agents of which nobody learns more than the total, as integers under masks.
 
 Numbers become integers (`destiny.engines.words`): those with a bound that all agents know take 64 bits each,
 all others 384. Between organisations every agent adds masks to its integers, which cancel in the total over
@@ -9,10 +9,12 @@ nobody to hide from, and the same integers travel without masks: the same bits e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
+from destiny.engines.mixers.plain import KEYS, NAMES, PLAIN, Links, Messages, Mixer
 from destiny.engines.words import (
     LIMBS,
     Exponents,
@@ -23,11 +25,70 @@ from destiny.engines.words import (
     to_narrow,
     to_wide,
 )
-from destiny.errors import PrivacyError
-from destiny.protocols import Array, Bounds
+from destiny.errors import MismatchError, PrivacyError, SettingsError
+from destiny.protocols import AlgorithmBase, Array, Bounds, TopologyBase
 
 WIDE = LIMBS  # words of a number without a bound
-PREFIX = "private/"  # of the arrays in a checkpoint
+HIDING = 3  # agents: of two, each knows the other's numbers from the total
+METHODS = "destiny-newton, destiny-krylov or destiny-lbfgs"  # those by sums over all agents
+
+
+@dataclass(frozen=True)
+class Private(Messages):
+    """Every agent learns sums over all agents, and nothing else about the others' data.
+
+    Methods that average over neighbours are refused. The sums are of integers, so the last digits differ from
+    those of plain messages, and are the same wherever the agents live. Agents of organisations mask what they
+    send; in one process, or between ranks of MPI, numbers travel as they are. docs/privacy.md says who learns
+    what.
+    """
+
+    private: ClassVar[bool] = True
+
+    @classmethod
+    def from_key(cls, private: Any) -> Messages:
+        """Of the key ``private``."""
+        if not isinstance(private, bool):
+            raise SettingsError(f"private must be True or False; found {private!r}")
+        return cls() if private else PLAIN
+
+    def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
+        """Refuse networks and methods from which more than totals would be learnt."""
+        super().check(network, method)
+        about = method.about
+        if about is not None and about.alone:
+            raise MismatchError(
+                f"{about.title} is a method for one agent, which has nobody to hide from: leave private out"
+            )
+        if about is not None and not about.totals:  # one of a user's own is refused when it averages
+            raise MismatchError(
+                f"private messages are sums over all agents, which {method.kind} does not use: use "
+                f"{METHODS}, which need a smooth objective, X^T X = I and no mini-batches, or leave "
+                "private out"
+            )
+
+    def obstacle(self, network: TopologyBase) -> str | None:
+        """Why sums over all agents would not hide what an agent sends."""
+        if network.changes:
+            return (
+                "private messages need a static network, along whose spanning tree sums travel; this one "
+                "changes from round to round: leave private out, or use a static network"
+            )
+        if network.agents < HIDING:
+            return (
+                f"private messages need at least {HIDING} agents, as each of two can subtract its own "
+                f"numbers from the total; found {network.agents}: add a party, or leave private out"
+            )
+        return None
+
+    def mixer(self, hosted: int, agents: int) -> PrivateMixer:  # noqa: ARG002
+        return PrivateMixer(agents)
+
+    def keys(self) -> dict[str, Any]:
+        return {"private": True}
+
+    def __str__(self) -> str:
+        return "private sums"
 
 
 class Hiding(Protocol):
@@ -44,14 +105,14 @@ class Hiding(Protocol):
         """The totals that this agent was told: masks of later sums depend on them."""
 
     def arrays(self) -> dict[str, Array]:
-        """What a checkpoint must keep of it, with the agent on axis 0; names begin with `PREFIX`."""
+        """What a checkpoint must keep of it, with the agent on axis 0."""
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go on from the arrays of a checkpoint, none where a run begins; ValueError if they are damaged."""
 
 
-class PrivateSums:
-    """The words of the hosted agents, before and after they travel.
+class PrivateMixer(Mixer):
+    """Sums of words; there are no gossip rounds.
 
     Parameters
     ----------
@@ -61,8 +122,26 @@ class PrivateSums:
         None where all agents are in one organisation.
     """
 
+    bounded = True
+
     def __init__(self, count: int, hiding: Hiding | None = None) -> None:
         self.count, self.hiding = count, hiding
+
+    def begin(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from the past of a checkpoint."""
+        if self.hiding is not None:
+            self.hiding.restore(arrays)
+
+    def mix(self, links: Links, blocks: Sequence[Array]) -> NoReturn:  # noqa: ARG002
+        raise PrivacyError(
+            "private messages are sums over all agents; this method averages over neighbours, from which "
+            f"their data can be reconstructed: use {METHODS}"
+        )
+
+    def all_reduce(self, links: Links, blocks: Sequence[Array], bounds: Bounds) -> list[Array]:
+        """The sums of the blocks, as integers."""
+        words = self.encode(links.turn, blocks, bounds)
+        return self.decode(links.sum(words), blocks, bounds)
 
     def encode(self, turn: int, blocks: Sequence[Array], bounds: Bounds) -> list[Words]:
         """Words of blocks ``(hosted, k)``: narrow ones ``(hosted, k)``, then wide ones ``(hosted, k, 6)``.
@@ -98,11 +177,9 @@ class PrivateSums:
             sums.append(source[start:end])
         return sums
 
-    def numbers(self, blocks: Sequence[Array], bounds: Bounds) -> int:
+    def sum_numbers(self, widths: Sequence[int], bounds: Bounds) -> int:
         """Words in a message."""
-        return 1 + sum(
-            int(b.shape[1]) * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True)
-        )
+        return 1 + sum(w * (LIMBS if bound is None else 1) for w, bound in zip(widths, bounds, strict=True))
 
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint."""
@@ -124,3 +201,7 @@ def _uncancelled(count: int) -> str:
         "totals or has other settings than the rest, or does not follow the protocol; nothing can be learnt "
         "from such a total, and all agents must start a new run"
     )
+
+
+NAMES["private"] = Private()
+KEYS["private"] = Private.from_key

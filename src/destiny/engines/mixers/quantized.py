@@ -1,4 +1,4 @@
-"""Messages of few bits: an agent sends whole numbers, the rounded difference from what it has sent before.
+"""Quantized messages: an agent sends whole numbers, the rounded difference from what it has sent before.
 
 For every array A of a message an agent keeps two copies, both 0 at first: P, what it has sent, added up, and
 M, what its neighbours' P mix to.
@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from destiny.protocols import Array
+from destiny.engines.mixers.plain import KEYS, PLAIN, Links, Messages, Mixer, separate
+from destiny.errors import MismatchError, NetworkError, SettingsError
+from destiny.protocols import AlgorithmBase, Array, TopologyBase
 
 TYPES: dict[int, type[np.signedinteger[Any]]] = {8: np.int8, 16: np.int16}
 OUTSIDE = -1  # number of the call of `mix` where no step is under way
@@ -28,10 +31,133 @@ FULL = 64  # bits of a float64 number: nothing is rounded
 NARROW = 8  # numbers up to which an array is sent as it is: steps and curvatures, which may not lose a sign
 LEAST = 1e-300  # unit: below it nothing has changed, and 1 / unit stays finite
 PREFIX = "copies/"  # of the arrays in a checkpoint
+WHY = "they tell differences from earlier ones, which a new neighbour has not heard"
 
 Integers = NDArray[np.signedinteger[Any]]
 Slot = tuple[int, int]
 """Number of the call of `mix` within a step, and of the array in its message: what shares its copies."""
+
+
+@dataclass(frozen=True)
+class Quantized(Messages):
+    """Messages of few bits, on static networks: rounded differences from what was sent before.
+
+    As good as numbers of 64 bits once a run converges, in an eighth or a quarter of the bytes.
+    docs/howto/small-messages.md has what that does to rounds and bytes.
+
+    Parameters
+    ----------
+    bits : 8 or 16
+        Of a number.
+    """
+
+    bits: int = 8
+    few_bits: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bits, bool) or self.bits not in TYPES:
+            raise SettingsError(f"bits must be {' or '.join(map(str, TYPES))}; found {self.bits!r}")
+
+    @classmethod
+    def from_key(cls, bits: Any) -> Messages:
+        """Of the key ``bits``, 64 for plain messages."""
+        if isinstance(bits, bool) or bits not in (*TYPES, FULL):
+            raise SettingsError(f"bits must be {', '.join(map(str, TYPES))} or {FULL}; found {bits!r}")
+        return PLAIN if bits == FULL else cls(bits)
+
+    def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
+        """Refuse networks that change, and methods by exact sums."""
+        super().check(network, method)
+        if method.about is not None and method.about.totals:
+            raise MismatchError(
+                f"{method.kind} averages by exact totals, which need numbers of {FULL} bits; found {self}: "
+                "leave bits out, or use destiny-momentum"
+            )
+
+    def obstacle(self, network: TopologyBase) -> str | None:
+        """Whether the network is known to change; one of a user's own is looked at in every round."""
+        if not network.changes or network.checked:
+            return None
+        return (
+            f"{self} need a static network, as {WHY}; this one changes from round to round: leave bits out, "
+            "or fix the network"
+        )
+
+    def mixer(self, hosted: int, agents: int) -> QuantizedMixer:  # noqa: ARG002
+        return QuantizedMixer(hosted, self.bits)
+
+    def keys(self) -> dict[str, Any]:
+        return {"bits": self.bits}
+
+    def __str__(self) -> str:
+        return f"messages of {self.bits} bits"
+
+
+class QuantizedMixer(Mixer):
+    """Gossip by rounded differences; sums over all agents, and all that comes before the steps, are plain.
+
+    A mean of data is found once and for all, in as few rounds as 64 bits need, while steps correct what
+    rounding has done to those before.
+    """
+
+    def __init__(self, hosted: int, bits: int) -> None:
+        self.hosted, self.bits = hosted, bits
+        self.copies: Copies | None = None
+        self.weights: csr_array[Any, Any] | None = None
+        self.call, self.next_call = OUTSIDE, OUTSIDE
+
+    def begin(self, arrays: Mapping[str, Array]) -> None:
+        """With the copies of a checkpoint, or none."""
+        self.copies = Copies.load(self.hosted, self.bits, arrays)
+
+    def begin_step(self) -> None:
+        """Number the calls of `mix` from here on: each call of a step has copies of its own."""
+        self.next_call = 0
+        if self.copies is not None:
+            self.copies.forget(OUTSIDE)
+
+    def begin_call(self, again: bool) -> None:
+        """The next number; ``again``, the last one."""
+        if not again or self.next_call <= 0:
+            self.call = self.next_call
+            self.next_call += self.call != OUTSIDE
+
+    def end_steps(self) -> None:
+        """From here on messages of the same widths share their copies."""
+        self.next_call = OUTSIDE
+        if self.copies is not None:  # what is averaged in the end are the iterates, sent in the first call
+            self.copies.pass_on(0, OUTSIDE)
+
+    def mix(self, links: Links, blocks: Sequence[Array]) -> list[Array]:
+        """The averages, from what the rounded differences mix to."""
+        self._require_same(links)
+        if self.copies is None:
+            return super().mix(links, blocks)
+        widths = tuple(block.shape[1] for block in blocks)
+        shape = layout(widths, self.bits)
+        parts = self.copies.differences(self.call, blocks)
+        words, numbers = shape.pack(parts)
+        received = links.swap([words, numbers], sum(widths), shape.bytes)
+        heard = shape.unpack(*separate(received, [words.shape[1], numbers.shape[1]]))
+        return self.copies.add(self.call, blocks, parts, [links.rows @ part for part in heard])
+
+    def gossip_bytes(self, widths: tuple[int, ...]) -> int:
+        return layout(widths, self.bits).bytes
+
+    def arrays(self) -> dict[str, Array]:
+        return {} if self.copies is None else self.copies.arrays()
+
+    def _require_same(self, links: Links) -> None:
+        before, W = self.weights, links.weights
+        if W is before:
+            return
+        self.weights = W
+        if self.copies is None or before is None or (before.shape == W.shape and abs(before - W).max() == 0):
+            return
+        raise NetworkError(
+            f"messages of {self.bits} bits need a static network, as {WHY}; this one changed on the way: "
+            "leave bits out, or fix the network"
+        )
 
 
 @dataclass(frozen=True)
@@ -88,11 +214,6 @@ class Layout:
 def layout(widths: tuple[int, ...], bits: int) -> Layout:
     """The layout of messages with arrays of these widths."""
     return Layout(widths, bits)
-
-
-def message_bytes(widths: tuple[int, ...], bits: int) -> int:
-    """Bytes of a message with arrays of these widths, of few bits or of all 64."""
-    return 8 * sum(widths) if bits == FULL else layout(widths, bits).bytes
 
 
 def quantise(A: Array, bits: int) -> tuple[Array, Integers]:
@@ -175,3 +296,6 @@ class Copies:
                 raise ValueError(f"{name} has shape {array.shape}")
             found.pairs[(call, k), width] = np.array(array)
         return found
+
+
+KEYS["bits"] = Quantized.from_key
