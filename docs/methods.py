@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from destiny.algorithms import METHODS
-from destiny.run.settings import settings_of
+from destiny.run.own import settings_of
 
 HERE = Path(__file__).parent
 PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}

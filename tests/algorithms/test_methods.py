@@ -19,7 +19,7 @@ from destiny.engines.silent_agents import silent
 from destiny.experiments import file as experiment
 from destiny.geometry import stiefel
 from destiny.protocols import Agents
-from destiny.run.inputs import prepared_algorithm
+from destiny.run.plan import prepared_algorithm
 from destiny.storage.checkpoint import flatten
 from tests.helpers import ROOT, doc_blocks
 from tests.helpers.small_problems import agents_of, problem_of, run, silos_of, small_problem

@@ -17,7 +17,7 @@ from destiny.diagnosis.prediction import Case, predict
 from destiny.diagnosis.simulation import agreement, descent, heavy_ball
 from destiny.geometry.stiefel import norm, random_point, tangent, transpose
 from destiny.problems.cached import CachedProblem
-from destiny.run.own_network import as_topology
+from destiny.run.own import as_topology
 from tests.helpers.small_problems import generalised
 
 

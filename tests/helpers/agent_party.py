@@ -27,7 +27,7 @@ from destiny.agents.certificates import Authority, write
 from destiny.agents.transport import messages
 from destiny.experiments import file as experiment
 from destiny.experiments.toml_text import to_value
-from destiny.run.own_algorithm import as_algorithm
+from destiny.run.own import as_algorithm
 
 PATIENCE = 240  # seconds before a test calls something hung; machines are shared
 COMMAND = [sys.executable, "-m", "destiny", "agent"]

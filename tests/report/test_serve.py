@@ -19,7 +19,7 @@ from destiny.report import report
 from destiny.report.html import wording
 from destiny.report.live import jobs
 from destiny.report.live.server import Server, open_server
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 from tests.helpers import live_folders
 from tests.helpers import report_folders as folders
 

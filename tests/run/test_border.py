@@ -11,9 +11,7 @@ from destiny.algorithms import About
 from destiny.problems.cached import CachedProblem
 from destiny.problems.own_problem import WrappedProblem, as_problem
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.own_algorithm import WrappedAlgorithm, as_algorithm
-from destiny.run.own_network import CheckedTopology, as_topology
-from destiny.run.settings import settings_of
+from destiny.run.own import CheckedTopology, WrappedAlgorithm, as_algorithm, as_topology, settings_of
 
 A = np.random.default_rng(0).standard_normal((4, 9, 5))
 

@@ -15,7 +15,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers import Mixer
 from destiny.engines.threads import NoChannel
 from destiny.errors import NetworkError, SettingsError
-from destiny.run.own_network import as_topology
+from destiny.run.own import as_topology
 
 PROBLEM = destiny.problems.pca.synthetic(n=15, m=240, p=2, xi=0.7, agents=6, seed=90701)
 

@@ -8,7 +8,7 @@ from destiny import diagnose
 from destiny.algorithms import ADMMPCA, DeEPCA, FastPCA
 from destiny.experiments import file as experiments
 from destiny.problems import Privacy, centred, pca
-from destiny.run.privacy import privacy_of, require_private_messages
+from destiny.run.parts.privacy import privacy_of, require_private_messages
 from tests.helpers.small_problems import small_problem
 
 NETWORK = destiny.networks.erdos_renyi(6, prob=0.6, seed=0)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 import destiny
 from destiny.engines import Local
 from destiny.problems import OLSR, pca, sdl
-from destiny.run.resolution import resolve
+from destiny.run.accuracy import resolve
 from tests.helpers.agent_party import Party
 
 AGENTS, N, P, M = 6, 12, 3, 20

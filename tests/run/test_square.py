@@ -12,7 +12,7 @@ from destiny.agents import outcome
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers import Mixer
 from destiny.problems import PCA, SDL
-from destiny.run import square
+from destiny.run.parts import square
 from destiny.storage.checkpoint import list_checkpoints
 from tests.helpers.small_problems import procrustes, small_problem
 

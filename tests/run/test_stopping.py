@@ -11,7 +11,7 @@ from destiny.geometry.stiefel import polar
 from destiny.run import stopping
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.metrics import Measures
-from destiny.run.own_network import as_topology
+from destiny.run.own import as_topology
 from tests.helpers.small_problems import KINDS, small_problem
 
 

@@ -6,8 +6,7 @@ import pytest
 
 import destiny
 from destiny.run.metrics import Measures
-from destiny.run.progress import ProgressBar
-from destiny.run.time_left import TimeLeft, describe
+from destiny.run.progress import ProgressBar, TimeLeft, describe
 
 
 def test_geometric_convergence_is_foreseen():

@@ -20,22 +20,18 @@ from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
-from destiny.agents.start import open_hiding, stop_rule
+from destiny.agents.start import open_hiding, plan_of, stop_rule
 from destiny.agents.statements import Notary, Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.mixers.private import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
-from destiny.geometry.stiefel import random_point
-from destiny.problems import Centred
-from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring
+from destiny.protocols import AsyncAlgorithmBase
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
-from destiny.run.inputs import prepared_algorithm
 from destiny.run.interrupt import Interrupt
-from destiny.run.loop import iterate
-from destiny.run.moment import Moment
+from destiny.run.loop import Moment, moments
+from destiny.run.plan import Plan
 from destiny.run.stopping import Rounds
 from destiny.storage.checkpoint import Saved, run_arrays
 
@@ -120,10 +116,9 @@ class Agent(AgentProcess):
     """One agent of a run by rounds."""
 
     def __init__(self, settings: Settings, loud: bool) -> None:
-        assert isinstance(settings.algorithm, AlgorithmBase)
-        self.algorithm = prepared_algorithm(settings.algorithm, settings.problem, settings.network)
-        # It may refuse the method: before there are connections to close.
-        agreement = stop_rule(settings, self.algorithm)
+        # They may refuse the method: before there are connections to close.
+        self.plan = plan_of(settings)
+        agreement = stop_rule(settings, self.plan)
         names = [n.name for n in settings.neighbours]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
@@ -131,19 +126,18 @@ class Agent(AgentProcess):
         self.hiding = None
         if not self.is_closed:  # then there are no keys any more
             self.hiding = open_hiding(settings, self.checkpoints.folder, turns)
-        self.connect(loud, largest_message(settings)[1])
+        self.connect(loud, largest_message(settings, self.plan)[1])
         self.statements = None
         if not settings.network.changes and not self.is_closed:
             notary = self.hiding.notary if self.hiding is not None else plain_notary(settings)
             self.statements = Statements(notary, self.connections.neighbours, folder, settings.run)
         self.connections.mark = self.checkpoints.mark
         self.driver = Driver(
-            self.algorithm,
+            self.plan,
             [Rounds(settings.rounds)],
+            LocalMeasures(self.plan.algorithm, self.view, self.checkpoints.notes),
             agreement,
-            LocalMeasures(self.algorithm, self.view, self.checkpoints.notes),
             OutboxStore(settings, self.checkpoints, self.outbox, self.connections),
-            settings.messages.private,
         )
 
     @property
@@ -160,17 +154,7 @@ class Agent(AgentProcess):
             self.event_log.report("over", self.settings.name, over)
             return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
         s = self.settings
-        moments = iterate(
-            s.problem,
-            s.network,
-            self.algorithm,
-            start=s.start,
-            seed=s.seed,
-            resume=self.saved,
-            engine=self.engine,
-            messages=s.messages,
-        )
-        for moment in moments:
+        for moment in moments(self.plan, self.engine, self.saved):
             self.view.phase = "running"
             stop = self.driver.after_step(moment, self.connections.pending_signal)
             if stop is not None:
@@ -182,14 +166,20 @@ class Agent(AgentProcess):
         self.view.phase = "averaging"
         team = moment.team
         assert isinstance(team, AgentTeam)
-        problem = s.problem if moment.centring is None else moment.centring.problem
+        plan = moment.plan
         outcome = answer.find(
-            team.agents, s.network, problem, moment.parts[0].X, stop, moment.step, moment.seconds, s.tolerance
+            team.agents,
+            plan.solved,
+            plan.parts,
+            moment.parts[0].X,
+            stop,
+            moment.step,
+            moment.seconds,
+            s.tolerance,
         )
-        if moment.centring is not None:
-            outcome = outcome.centred(moment.centring.own_report(moment.centring.shifts[s.index]))
-        if notes := s.messages.remarks():
-            outcome = replace(outcome, notes=[*outcome.notes, *notes])
+        for part in plan.parts:
+            outcome = part.add_to(outcome, moment)
+        outcome = replace(outcome, notes=[*outcome.notes, *s.messages.remarks()])
         if s.choice is not None:
             outcome = replace(outcome, choice=str(s.choice))
         self.checkpoints.write_outbox(self.outbox, team.traffic.turns)
@@ -207,16 +197,17 @@ class Agent(AgentProcess):
             self.hiding.log.close()
 
 
-def largest_message(settings: Settings) -> tuple[int, int]:
-    """Numbers and bytes of the largest message of an agent, counted in a step that is sent to nobody."""
+def largest_message(settings: Settings, plan: Plan | None) -> tuple[int, int]:
+    """Numbers and bytes of the largest message of an agent, counted in a step that is sent to nobody.
+
+    ``plan`` is that of its run, None if the method is asynchronous.
+    """
     s = settings
-    if isinstance(s.algorithm, AsyncAlgorithmBase):
+    if plan is None:
         return largest_async_message(s)
     n, p = s.problem.shape
-    X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
-    algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
-    silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
-    first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
+    silent = silent_step(s.problem, s.network, plan.algorithm, plan.X[0], s.index, s.messages)
+    first = max((part.largest_message() for part in plan.parts), default=0)
     averages = max(n * p + n + SCALARS, first)
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -139,13 +139,17 @@ class AgentTeam(SingleWorkerTeam):
 
     collect = join
 
+    def first(self, parts: Sequence[Array]) -> Array:
+        """The agent's own row."""
+        return np.asarray(parts[0][0])
+
     def broadcast(self, value: Any) -> Any:
         return value
 
     def any_signal(self, signal: str | None) -> str | None:
         return signal
 
-    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
+    def require_same(self, facts: Callable[[], Mapping[str, Any]], start: Array) -> Array:  # noqa: ARG002
         """HELLO has compared the settings."""
         return start
 

@@ -17,7 +17,7 @@ from destiny.engines.team import Team
 from destiny.geometry.stiefel import random_point, violation
 from destiny.protocols import AlgorithmBase, Array
 from destiny.run.history import History
-from destiny.run.moment import Moment
+from destiny.run.loop import Moment
 from destiny.run.stopping import DIVERGED
 from destiny.storage.checkpoint import Saved
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from destiny.errors import DestinyError
 from destiny.experiments import result_folder
 from destiny.geometry.own_units import row_curvatures
 from destiny.geometry.stiefel import norm, polar, tangent, violation
-from destiny.protocols import Array, ProblemBase, TopologyBase
-from destiny.run import privacy, square
+from destiny.protocols import Array, ProblemBase
+from destiny.run.accuracy import Resolution
+from destiny.run.answer import described, judged
 from destiny.run.averaging import MOST, average
-from destiny.run.centring import Report
 from destiny.run.metrics import Composite, Measures
-from destiny.run.principal_axes import rayleigh_ritz
-from destiny.run.resolution import Resolution
+from destiny.run.parts import square
+from destiny.run.parts.part import RunPart
 from destiny.run.result import RunOutcome
 from destiny.run.stopping import Stop
 from destiny.storage import npz
@@ -117,16 +117,6 @@ class Outcome(RunOutcome):
         )
         return replace(self, reason=reason, converged=False)
 
-    def centred(self, report: Report) -> Outcome:
-        """The same answer, of data that were centred."""
-        return replace(
-            self,
-            mean=report.mean,
-            scale=report.scale,
-            target_mean=report.target_mean,
-            notes=[*self.notes, str(report)],
-        )
-
     def write(self, folder: Path, identity: dict[str, Any]) -> None:
         """solution.npz, then summary.json: whoever sees the summary finds the solution."""
         arrays = self.arrays(ARRAYS)
@@ -201,8 +191,8 @@ def remarks(agents: HostedAgents, X: Array) -> list[str]:
 
 def find(
     agents: HostedAgents,
-    network: TopologyBase,
     problem: ProblemBase,
+    parts: Sequence[RunPart],
     X: Array,
     stop: Stop,
     steps: int,
@@ -210,7 +200,7 @@ def find(
     tolerance: float,
 ) -> Outcome:
     """The answer and what it is worth, from the agents' iterates ``X (1, n, p)``."""
-    rounds, gradients = agents.traffic.rounds, agents.traffic.gradients
+    rounds, gradients, network = agents.traffic.rounds, agents.traffic.gradients, agents.network
     agents.set_flood(None)
     agents.mixer.end_steps()
     (mean,), settled = average(agents, network, X)
@@ -232,25 +222,22 @@ def find(
         )
     explained = float(-2 * value[0] / total[0]) if variance is not None and total[0] != 0 else None
     steep = float(norm(slope)[0])
-    axes, notes = None, remarks(agents, answer[0])
+    notes = remarks(agents, answer[0])
     point, objective = answer[0], float(value[0])
     stationarity = float(norm(tangent(answer, slope))[0])
     if agents.regulariser is not None:
         composite = Composite.at(agents.regulariser, slope[0])
         stationarity, point = composite.step(point, slope[0])
         objective += float(np.vdot(slope[0], point - answer[0]) + composite.regulariser.value(point))
-    if (private := privacy.remarks(problem, answer[0], slope[0])) != []:
-        notes += private
-        if explained is not None and not 0 <= explained <= 1:
-            explained = None
-            notes.append("the noise hides how much of the variance is explained")
     if stop.converged:
-        seen, _ = Resolution.at(point, slope[0], rows[0], agents.regulariser)
-        stop = seen.judge(stop, tolerance)
-        notes += seen.remarks(tolerance)
-    if agents.regulariser is None and variance is not None:
-        found = rayleigh_ritz(answer[0], slope[0])
-        axes, stop = found.vectors, found.judge(stop)
+        stop, more = judged(stop, Resolution.at(point, slope[0], rows[0], agents.regulariser)[0], tolerance)
+        notes += more
+    principal = agents.regulariser is None and variance is not None
+    axes, stop, more = described(stop, answer[0], slope[0], parts, principal)
+    notes += more
+    if explained is not None and not 0 <= explained <= 1 and any(p.noisy for p in parts):
+        explained = None
+        notes.append("the noise hides how much of the variance is explained")
     outcome = Outcome(
         reason=stop.reason,
         converged=stop.converged,

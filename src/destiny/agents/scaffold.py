@@ -22,9 +22,9 @@ from destiny.experiments.toml_text import to_toml
 from destiny.networks.kinds import KINDS
 from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
-from destiny.run.compatibility import require_kind, require_prox
 from destiny.run.forecast import private_disclosure
 from destiny.run.members import mixing_of, slowest_mixing
+from destiny.run.plan import Needs, require_able
 from destiny.validation import did_you_mean
 
 FILE, SCHEMA = "agent.toml", "agent.schema.json"
@@ -273,9 +273,8 @@ def _with_network_facts(table: dict[str, Any], problem: dict[str, Any], network:
     """The method's table with the numbers it takes from the whole network, such as lambda."""
     method = algorithm_tables.read_any_algorithm(table, "[[algorithm]]")
     if method.about is not None:
-        require_kind(method.about, problem["kind"], network.agents)
         term = problem_table.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None
-        require_prox(method.about, term)
+        require_able(method.about, Needs(problem["kind"], network.agents, term))
     return table | _changed(method, method.on(network))
 
 

@@ -31,11 +31,9 @@ from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemB
 from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
 from destiny.run.members import mixing_of, slowest_mixing
-from destiny.run.options import SolveOptions
-from destiny.run.own_algorithm import as_algorithm
-from destiny.run.own_network import as_topology
-from destiny.run.privacy import privacy_of, require_private_messages
-from destiny.run.settings import settings_of
+from destiny.run.own import as_algorithm, as_topology, settings_of
+from destiny.run.parts.privacy import privacy_of, require_private_messages
+from destiny.run.solve import SolveOptions
 from destiny.run.stopping import Rounds, Tolerance
 from destiny.storage import checkpoint as checkpoints
 from destiny.validation import is_number

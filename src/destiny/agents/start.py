@@ -11,18 +11,34 @@ from destiny.agents.transport.tls import Credentials
 from destiny.errors import INSTALL, MissingExtraError
 from destiny.protocols import AlgorithmBase
 from destiny.run.agreement import DecentralisedStop
-from destiny.run.inputs import prepared_algorithm
+from destiny.run.plan import Plan, make_plan
 
 if TYPE_CHECKING:
     from destiny.agents.privacy.hiding import AgentHiding
     from destiny.agents.privacy.notary import Party
 
 
+def plan_of(settings: Settings) -> Plan:
+    """The run of a synchronous agent, checked; raises what does not go together."""
+    s = settings
+    assert isinstance(s.algorithm, AlgorithmBase)
+    return make_plan(s.problem, s.network, s.algorithm, start=s.start, seed=s.seed, messages=s.messages)
+
+
+def check_method(settings: Settings) -> Plan | None:
+    """Raise what is wrong with the method of a synchronous agent; None of others."""
+    if not isinstance(settings.algorithm, AlgorithmBase):
+        return None
+    plan = plan_of(settings)
+    stop_rule(settings, plan)
+    return plan
+
+
 def check_start(settings: Settings) -> Credentials:
-    """Raise what would end an agent of these settings at its start; writes nothing.
+    """Raise what would end an agent of these settings at its start, its method apart; writes nothing.
 
     Files of [tls], the agent's own certificate as neighbours will check it, keys and names where messages are
-    private, the method, and the agent's data.
+    private, and the agent's data.
     """
     s = settings
     credentials = Credentials(s.files, s.authorities)
@@ -31,18 +47,15 @@ def check_start(settings: Settings) -> Credentials:
     if s.messages.private:
         hiding, party = _private_parts(s)
         hiding.check_party(party)
-    if isinstance(s.algorithm, AlgorithmBase):
-        algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
-        s.messages.check(s.network, algorithm)
-        stop_rule(s, algorithm)
     s.problem.host([s.index])
     return credentials
 
 
-def stop_rule(settings: Settings, algorithm: AlgorithmBase) -> DecentralisedStop:
-    """How the agents agree to stop; raises if the method cannot be run by agents."""
-    tolerance = settings.tolerance if settings.tolerance > 0 else None
-    return DecentralisedStop(algorithm, settings.network, tolerance)
+def stop_rule(settings: Settings, plan: Plan) -> DecentralisedStop | None:
+    """How the agents agree to stop, None if they do not; raises if the method cannot be run by agents."""
+    if settings.tolerance == 0:
+        return None
+    return DecentralisedStop(plan.algorithm, plan.network, settings.tolerance)
 
 
 def open_hiding(settings: Settings, folder: Path, turns: int = 0) -> AgentHiding | None:

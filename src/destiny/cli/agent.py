@@ -138,11 +138,11 @@ def check(
     from destiny.agents import status
     from destiny.agents.agent import largest_message
     from destiny.agents.settings import read
-    from destiny.agents.start import check_start
+    from destiny.agents.start import check_method, check_start
     from destiny.run.forecast import amount
 
     settings = read(file)
-    credentials = check_start(settings)
+    plan, credentials = check_method(settings), check_start(settings)
     n, p = settings.problem.shape
     print(f"{settings.name}, run {settings.run}: {settings.common['problem.kind']}, n = {n}, p = {p}")
     print(f"certificate {credentials.fingerprint()}")
@@ -150,7 +150,8 @@ def check(
     print(settings.who_dials)
     if settings.choice is not None:
         print(settings.choice)
-    sent = f"each of {len(settings.neighbours)} neighbours is sent up to {amount(*largest_message(settings))}"
+    largest = amount(*largest_message(settings, plan))
+    sent = f"each of {len(settings.neighbours)} neighbours is sent up to {largest}"
     print(f"{sent} in a round; at most {settings.rounds} rounds, and some more to average the answer")
     print(settings.disclosure)
 

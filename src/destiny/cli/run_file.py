@@ -22,9 +22,8 @@ from destiny.experiments.file import Experiment
 from destiny.experiments.file import read as read_experiment
 from destiny.experiments.live_status import LiveStatus
 from destiny.run import forecast
-from destiny.run.options import SolveOptions
-from destiny.run.prepared_run import Run
 from destiny.run.result import Result
+from destiny.run.solve import Run, SolveOptions
 
 
 def run_file(

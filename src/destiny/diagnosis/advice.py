@@ -25,7 +25,7 @@ from destiny.networks import Network
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.choice import KRYLOV, LBFGS, NEWTON, numbers_in
-from destiny.run.prepare import prepare
+from destiny.run.solve import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links

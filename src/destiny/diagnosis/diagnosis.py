@@ -37,10 +37,9 @@ from destiny.protocols import (
     Topology,
     TopologyBase,
 )
-from destiny.run.centring import planned_rounds
 from destiny.run.choice import Choice, choose
-from destiny.run.options import SolveOptions
-from destiny.run.prepare import prepare
+from destiny.run.parts.centring import Centring
+from destiny.run.solve import SolveOptions, prepare
 
 Method = Algorithm[Any] | AsyncAlgorithmBase
 Methods = Mapping[str, Method | None] | Sequence[Method] | Method | None
@@ -135,18 +134,18 @@ def diagnose(
     ready = prepare(
         problem, network, options=SolveOptions(start=start, seed=seed, tolerance=tolerance, rounds=rounds)
     )
-    topology, regulariser = ready.network, ready.problem.regulariser
-    centring = planned_rounds(ready.problem, topology)
-    pooled = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
+    topology, regulariser = ready.plan.network, ready.plan.problem.regulariser
+    centring = ready.plan.preparations.get(Centring.task, 0)
+    pooled = ready.plan.problem.pooled() if isinstance(ready.plan.problem, Centred) else ready.plan.problem
     if regulariser is not None:
         pooled = SmoothPart(pooled)  # data and curvature are those of f
-    mass = pooled_mass(ready.problem)
-    start = ready.observed.X.mean(axis=0)
+    mass = pooled_mass(ready.plan.problem)
+    start = ready.plan.X.mean(axis=0)
     if mass is not None:
         # Curvatures are those of Z = L^T X with M = L L^T, for which Z^T Z = I.
         pooled, start = WhitenedProblem(pooled, mass), mass.whiten(start)
     whole, X = CachedProblem(pooled), polar(start)
-    choice = choose(ready.problem, topology, tolerance, sent)
+    choice = choose(ready.plan.problem, topology, tolerance, sent)
     methods, without_rounds = label_algorithms(algorithms, choice)
     tell("hosting the agents")
     differences = Differences(whole.host(range(whole.agents)), whole.agents, X, X)
@@ -158,16 +157,16 @@ def diagnose(
     case = Case(landscape, differences, Mixing.of(topology), tolerance, regulariser is not None)
     tell("trying the methods")
     # Centring takes rounds too.
-    as_given = isinstance(ready.problem, Centred) or ready.problem.generalised or case.regularised
-    trial_problem = ready.problem if as_given else whole
-    trials = Trials(trial_problem, topology, ready.observed.X, case, sent)
-    mismatches, predictions = predict_all(methods, ready.problem, topology, trials)
+    as_given = isinstance(ready.plan.problem, Centred) or ready.plan.problem.generalised or case.regularised
+    trial_problem = ready.plan.problem if as_given else whole
+    trials = Trials(trial_problem, topology, ready.plan.X, case, sent)
+    mismatches, predictions = predict_all(methods, ready.plan.problem, topology, trials)
     sentences = [
-        *findings.mean_findings(ready.problem, differences, landscape.X, centring),
+        *findings.mean_findings(ready.plan.problem, differences, landscape.X, centring),
         *(findings.data_findings(landscape, differences, case.regularised) if mass is None else ()),
         *findings.constraint_findings(mass),
         *findings.regulariser_findings(regulariser, whole, landscape.X),
-        *findings.unit_findings(ready.problem),
+        *findings.unit_findings(ready.plan.problem),
         *findings.agent_findings(differences),
         *findings.curvature_findings(landscape),
         *findings.network_findings(topology, case.mixing.lambda_),
@@ -183,7 +182,7 @@ def diagnose(
     for label, prediction in predictions.items():
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
     advice += about_data(case) if mass is None and not case.regularised else ()
-    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology, sent)}
+    defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.plan.problem, topology, sent)}
     if theory:
         tell("sampling the constants of the theory")
     return Diagnosis(

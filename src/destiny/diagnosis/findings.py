@@ -20,7 +20,7 @@ from destiny.networks import Network
 from destiny.problems import OLSR, PCA, Centred
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regulariser, TopologyBase
-from destiny.run.centring import share_of, totals_of, uncentred
+from destiny.run.accuracy import share_of, totals_of, uncentred
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md

@@ -12,7 +12,7 @@ from destiny.errors import NetworkError
 from destiny.networks import Network, spectrum
 from destiny.networks.network import make
 from destiny.protocols import Topology
-from destiny.run.own_network import as_topology
+from destiny.run.own import as_topology
 
 SAMPLED_ROUNDS = 64  # of a changing network, over which its mixing is averaged
 FDLA_AGENTS = 64  # up to here the best weights (fdla) take a second or two

@@ -59,6 +59,9 @@ class Team(Observer, Protocol):
     def gather(self, parts: Sequence[Array]) -> Array:
         """An array of all agents ``(d, ...)``, in every process."""
 
+    def first(self, parts: Sequence[Array]) -> Array:
+        """The row of agent 0, in every process; of an agent among others, its own."""
+
     def mean(self, parts: Sequence[Array]) -> Array:
         """Average over all agents, added in the order of their index, in every process."""
 
@@ -81,7 +84,7 @@ class Team(Observer, Protocol):
         Processes compare their signals a few times a second, not after every step.
         """
 
-    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:
+    def require_same(self, facts: Callable[[], Mapping[str, Any]], start: Array) -> Array:
         """Return the leader's start; raise SettingsError if processes differ in ``facts`` or start."""
 
     def save(self, folder: Path, saved: Saved) -> None:

@@ -232,6 +232,10 @@ class LocalTeam:
 
     own = collect = gather = join  # one process hosts all agents
 
+    def first(self, parts: Sequence[Array]) -> Array:
+        """The row of agent 0."""
+        return np.asarray(parts[0][0])
+
     def mean(self, parts: Sequence[Array]) -> Array:
         """Average over all agents."""
         return np.asarray(self.join(parts).mean(axis=0))
@@ -273,7 +277,7 @@ class LocalTeam:
     def any_signal(self, signal: str | None) -> str | None:
         return signal
 
-    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:  # noqa: ARG002
+    def require_same(self, facts: Callable[[], Mapping[str, Any]], start: Array) -> Array:  # noqa: ARG002
         return start
 
     def save(self, folder: Path, saved: checkpoints.Saved) -> None:

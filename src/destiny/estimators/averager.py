@@ -90,6 +90,6 @@ class Averager:
             parts = team.each(task, [None] * len(team.hosts))
             self.rounds, self.scalars = team.traffic.rounds, team.traffic.scalars
             ids = np.concatenate(team.hosts).tolist()
-            return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.gather(parts)[0])
+            return Average(dict(zip(ids, np.concatenate(parts), strict=True)), team.first(parts))
         finally:
             team.close()

@@ -31,8 +31,8 @@ from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.options import SolveOptions
 from destiny.run.result import Result
+from destiny.run.solve import SolveOptions
 
 
 @dataclass(frozen=True)

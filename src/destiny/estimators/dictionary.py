@@ -17,7 +17,7 @@ from destiny.problems import SDL
 from destiny.problems.data.partition import Source
 from destiny.problems.data.rows import row_blocks
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 
 
 @accept_silos("transform", "inverse_transform")

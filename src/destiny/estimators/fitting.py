@@ -46,7 +46,7 @@ from destiny.problems.data.table_checks import (
     require_same_columns,
 )
 from destiny.run.history import History
-from destiny.run.own_network import as_topology, is_topology
+from destiny.run.own import as_topology, is_topology
 from destiny.run.result import Result
 from destiny.validation import is_number, is_whole
 

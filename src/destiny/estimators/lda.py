@@ -34,8 +34,8 @@ from destiny.geometry.generalised import MassMatrix, SingularMatrixError
 from destiny.problems import Generalised
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.options import SolveOptions
 from destiny.run.result import Result
+from destiny.run.solve import SolveOptions
 
 
 @accept_silos("transform", "decision_function", "predict", "predict_proba", "predict_log_proba")

@@ -28,11 +28,11 @@ from destiny.estimators.session import FitSession, Solution, allgather, whole
 from destiny.problems import Privacy
 from destiny.problems.privacy import require_privacy
 from destiny.protocols import Algorithm, Array, ProblemBase, Topology
+from destiny.run.accuracy import ROUNDING
 from destiny.run.choice import choose
-from destiny.run.inputs import prepared_algorithm
-from destiny.run.options import SolveOptions
-from destiny.run.principal_axes import ROUNDING
-from destiny.run.privacy import require_private_messages
+from destiny.run.parts.privacy import require_private_messages
+from destiny.run.plan import prepared_algorithm
+from destiny.run.solve import SolveOptions
 from destiny.validation import is_whole
 
 EPS = float(np.finfo(np.float64).eps)

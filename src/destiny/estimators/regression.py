@@ -22,7 +22,7 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession, whole
 from destiny.geometry.stiefel import polar
 from destiny.protocols import Algorithm, Array, Topology
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 from destiny.validation import is_number
 
 RIDGE = 1e-8  # relative to the mean variance after projection: rows of a class may all be equal

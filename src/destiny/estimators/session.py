@@ -23,8 +23,7 @@ from destiny.problems.data.partition import Source, remote_source
 from destiny.problems.data.tables import TableSource
 from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
 from destiny.run.metrics import Composite
-from destiny.run.own_algorithm import as_algorithm
-from destiny.run.own_network import as_topology, describe, is_topology
+from destiny.run.own import as_algorithm, as_topology, describe, is_topology
 from destiny.run.result import Result
 from destiny.run.solve import solve
 from destiny.validation import is_whole

@@ -17,7 +17,7 @@ from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
 from destiny.problems import L1, regularised
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.metrics import sparsity
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 from destiny.validation import is_number
 
 

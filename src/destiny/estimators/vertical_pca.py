@@ -22,9 +22,9 @@ from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.protocols import Algorithm, Array, Topology
+from destiny.run.accuracy import ROUNDING
 from destiny.run.choice import KRYLOV
-from destiny.run.options import SolveOptions
-from destiny.run.principal_axes import ROUNDING
+from destiny.run.solve import SolveOptions
 from destiny.validation import is_whole
 
 

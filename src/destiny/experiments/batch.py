@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from destiny.errors import MismatchError
 from destiny.protocols import Algorithm, AsyncAlgorithmBase, Objective, Problem, Topology
-from destiny.run.options import SolveOptions
-from destiny.run.own_algorithm import as_algorithm
-from destiny.run.prepare import prepare
+from destiny.run.own import as_algorithm
 from destiny.run.result import Result
+from destiny.run.solve import SolveOptions, prepare
 from destiny.simulation.simulated_run import prepare_simulation
 from destiny.simulation.world import World
 

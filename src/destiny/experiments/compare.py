@@ -20,9 +20,9 @@ from destiny.protocols import (
     Topology,
 )
 from destiny.run.interrupt import deliver
-from destiny.run.options import SolveOptions
-from destiny.run.own_algorithm import as_algorithm
+from destiny.run.own import as_algorithm
 from destiny.run.result import Result, plot_results
+from destiny.run.solve import SolveOptions
 from destiny.simulation.simulated_run import SimulatedResult
 from destiny.simulation.world import World
 

@@ -22,7 +22,7 @@ from destiny.problems.cached import CachedProblem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 from destiny.simulation.traces import read_traces
 from destiny.simulation.world import World
 

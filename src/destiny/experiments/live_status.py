@@ -18,7 +18,7 @@ from destiny.errors import DestinyError
 from destiny.experiments import description
 from destiny.experiments.result_folder import STATUS, write_json
 from destiny.run.history import History
-from destiny.run.prepared_run import Run
+from destiny.run.solve import Run
 
 EVERY = 1.0  # seconds; runs that take less leave no trace
 POINTS = 400  # of a curve
@@ -79,8 +79,8 @@ class LiveStatus:
         """The state of all runs at this moment."""
         if self.network is None:
             first = next(iter(self.runs.values()))
-            self.network = finite(description.network_facts(first.network))
-            self.problem = first.problem.describe()
+            self.network = finite(description.network_facts(first.plan.network))
+            self.problem = first.plan.problem.describe()
         running = next((label for label in self.runs if label not in self.done), None)
         return {
             "started": description.stamp(self.started),
@@ -103,7 +103,7 @@ class LiveStatus:
 
 def newest(run: Run) -> History:
     """The history that grows: that of the mirrored start, once a square X is tried from there."""
-    history = run.observed.history if run.mirror is None else run.mirror.observed.history
+    history = run.observed.history if run.twin is None else run.twin.observed.history
     return history if len(history) else run.observed.history
 
 

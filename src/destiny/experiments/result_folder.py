@@ -18,7 +18,7 @@ from destiny.errors import DestinyError, MissingExtraError, SettingsError
 from destiny.experiments import description
 from destiny.problems.own_problem import as_problem
 from destiny.protocols import Problem, Topology
-from destiny.run.own_network import as_topology
+from destiny.run.own import as_topology
 from destiny.run.result import Result, plot_results
 
 DESCRIBED = ("network.json", "about.json", "extras.json")  # what `describe` writes

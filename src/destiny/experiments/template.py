@@ -13,7 +13,7 @@ from destiny.experiments.json_schema import MEANINGS
 from destiny.experiments.toml_text import to_toml
 from destiny.problems.data import files
 from destiny.problems.data.csv import guess_keys
-from destiny.run.options import SolveOptions
+from destiny.run.solve import SolveOptions
 
 FILE, SCHEMA = "experiment.toml", "experiment.schema.json"
 SIZES: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from destiny.errors import MismatchError
 from destiny.protocols import AlgorithmBase, Array, TopologyBase
-from destiny.run.moment import Moment
+from destiny.run.loop import Moment
 from destiny.run.stopping import Stop, flooding_time
 
 
@@ -24,11 +24,11 @@ class DecentralisedStop:
     agreed : tolerance and reason, once the agents have agreed
     """
 
-    def __init__(self, algorithm: AlgorithmBase, network: TopologyBase, tolerance: float | None) -> None:
+    def __init__(self, algorithm: AlgorithmBase, network: TopologyBase, tolerance: float) -> None:
         self.algorithm, self.network, self.tolerance = algorithm, network, tolerance
         self.asked: list[Any] | None = None
         self.agreed: list[Any] | None = None
-        if tolerance is not None and algorithm.residual is None:
+        if algorithm.residual is None:
             raise MismatchError(
                 f"{algorithm.kind} has no local residual, so its agents cannot agree to stop "
                 "by themselves: use decentralised=False, or in an agent's file tolerance = 0"
@@ -36,8 +36,6 @@ class DecentralisedStop:
 
     def check(self, moment: Moment, cost: int) -> Stop | None:
         """Return a `Stop`, the same at every agent, or None; ``cost`` is the number of rounds of a step."""
-        if self.tolerance is None:
-            return None
         if self.agreed is not None and self.agreed[0] <= self.tolerance:  # before this run was resumed
             return Stop(self.agreed[1], True)
         team = moment.team

@@ -6,7 +6,9 @@ from destiny.engines.mixers import Messages
 from destiny.errors import MismatchError, SettingsError
 from destiny.problems import Centred
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.compatibility import require_fit
+from destiny.run.parts.batches import require_stochastic
+from destiny.run.parts.privacy import privacy_of, require_private_messages
+from destiny.run.plan import require_fit
 
 NO_PRIVATE_SUMS = "private messages are sums over all agents, and agents that do not wait have none"
 
@@ -16,6 +18,8 @@ def prepared_async(
 ) -> AsyncAlgorithmBase:
     """The method on this network, once it fits the problem, the network and the messages."""
     require_fit(algorithm, problem)
+    require_stochastic(algorithm, problem.batches)
+    require_private_messages(privacy_of(problem), messages.private)
     if isinstance(problem, Centred):
         raise MismatchError(
             f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"

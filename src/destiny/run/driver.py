@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from destiny.engines.team import Team
-from destiny.protocols import AlgorithmBase, Array
+from destiny.protocols import Array
 from destiny.run.agreement import DecentralisedStop
-from destiny.run.centring import ROUNDS
 from destiny.run.history import History
+from destiny.run.loop import Moment
 from destiny.run.metrics import Measures
-from destiny.run.moment import Moment
+from destiny.run.plan import Plan
 from destiny.run.stopping import Diverged, Rounds, Rule, RunStatus, Stop, Tolerance
 from destiny.storage.checkpoint import Saved, flatten
 
@@ -74,27 +74,30 @@ class Driver:
 
     Attributes
     ----------
+    plan : Plan
     rules : sequence of Rule
         The first that returns a `Stop` ends the run.
     observe : Observation
-    store : Store
-    private : bool
-        Whether messages are private: the first step then takes one more sum, of scales.
+    agreement : DecentralisedStop or None
+        How agents agree to stop, if they do.
+    store : Store or None
+        Where checkpoints are kept, if they are.
     cost : int
         Rounds of the last step.
     signal : str or None
         Name of a signal that a process of the run has received.
     """
 
-    algorithm: AlgorithmBase
+    plan: Plan
     rules: Sequence[Rule]
-    agreement: DecentralisedStop
     observe: Observation
-    store: Store
-    private: bool = False
+    agreement: DecentralisedStop | None = None
+    store: Store | None = None
 
     def __post_init__(self) -> None:
-        self.cost = self.algorithm.rounds_per_step * (1 + self.private)
+        self.algorithm = self.plan.algorithm
+        # The first step of a private method takes one more sum, of scales.
+        self.cost = self.algorithm.rounds_per_step * (1 + self.plan.messages.private)
         self.interval = 1 if self.algorithm.few_steps else self.observe.every
         self.signal: str | None = None
         self.begun = False
@@ -102,7 +105,7 @@ class Driver:
 
     def after_step(self, moment: Moment, signal: Callable[[], str | None]) -> Stop | None:
         """Measure, ask the rules and save; return a `Stop` to end the run, None to continue."""
-        saved, observe = self.store.saved, self.observe
+        saved, observe = None if self.store is None else self.store.saved, self.observe
         if not self.begun:
             self.on_first_step(moment, saved)
         fresh = saved is None or moment.step > saved.facts["step"]
@@ -121,10 +124,12 @@ class Driver:
             gradients,
             self.algorithm.exhausted(moment.parts[0]),
         )
-        stop = self.agreement.check(moment, self.cost) or self.first_rule(status, moment.team)
+        stop = None if self.agreement is None else self.agreement.check(moment, self.cost)
+        stop = stop or self.first_rule(status, moment.team)
         self.signal = moment.team.any_signal(signal())
-        if self.store.due(moment.step, fresh, stop is not None, self.signal is not None):
-            self.save(moment)
+        store = self.store
+        if store is not None and store.due(moment.step, fresh, stop is not None, self.signal is not None):
+            self.save(moment, store)
         if self.signal is not None and stop is None:
             stop = Stop(f"interrupted by {self.signal} after step {moment.step}", signal=self.signal)
         last = observe.last(moment) if stop is not None and measures is None else None
@@ -137,7 +142,8 @@ class Driver:
         self.begun = True
         self.observe.begin(moment, saved)
         if saved is not None:
-            self.agreement.asked, self.agreement.agreed = saved.facts["asked"], saved.facts["agreed"]
+            if self.agreement is not None:
+                self.agreement.asked, self.agreement.agreed = saved.facts["asked"], saved.facts["agreed"]
             self.cost = saved.facts["cost"]
 
     def first_rule(self, status: RunStatus, team: Team) -> Stop | None:
@@ -148,24 +154,23 @@ class Driver:
         fields = team.broadcast(None if stop is None else [stop.reason, stop.converged])
         return None if fields is None else Stop(*fields)
 
-    def save(self, moment: Moment) -> None:
+    def save(self, moment: Moment, store: Store) -> None:
         """Write a checkpoint of this moment."""
-        team = moment.team
+        team, agreement = moment.team, self.agreement
         arrays = {"history": self.observe.history.as_array(), "values": self.observe.values}
-        if self.agreement.asked is not None:
+        if agreement is not None and agreement.asked is not None:
             arrays["flood"] = self.observe.gather(team, team.flood)
         facts = {
             "step": moment.step,
             **moment.traffic.facts(),
             "seconds": moment.seconds,
-            "asked": self.agreement.asked,
-            "agreed": self.agreement.agreed,
+            "asked": None if agreement is None else agreement.asked,
+            "agreed": None if agreement is None else agreement.agreed,
             "cost": self.cost,
-            **self.store.facts(),
+            **store.facts(),
         }
-        state = flatten(team.own(moment.parts))
-        state |= mixer_arrays(team)
-        if moment.centring is not None:
-            state |= moment.centring.arrays(np.concatenate(team.hosts).tolist())
-            facts[ROUNDS] = moment.centring.rounds
-        self.store.write(moment, Saved(state, arrays, facts))
+        state = flatten(team.own(moment.parts)) | mixer_arrays(team)
+        for part in self.plan.parts:
+            state |= part.arrays(team)
+            facts |= part.facts()
+        store.write(moment, Saved(state, arrays, facts))

@@ -13,11 +13,10 @@ from destiny.problems import Centred
 from destiny.problems.private_part import private_part
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.centring import largest_message
-from destiny.run.privacy import privacy_of
+from destiny.run.parts.privacy import privacy_of
 
 if TYPE_CHECKING:
-    from destiny.run.prepared_run import Run
+    from destiny.run.solve import Run
 
 BYTES = 8  # of a number in a message: float64
 
@@ -47,23 +46,23 @@ def silent_step(
 def sentences(run: Run) -> list[str]:
     """How many rounds a run may take, and how much it sends in each of them."""
     limit, messages = run.options.rounds, run.options.messages
-    sent = silent_step(run.problem, run.network, run.algorithm, run.observed.X[0], 0, messages)
-    about = run.algorithm.about
-    totals, a_sum = about is not None and about.totals, max(1, run.algorithm.rounds_per_step)
+    sent = silent_step(run.plan.problem, run.plan.network, run.plan.algorithm, run.plan.X[0], 0, messages)
+    about = run.plan.algorithm.about
+    totals, a_sum = about is not None and about.totals, max(1, run.plan.algorithm.rounds_per_step)
     message = f"up to {amount(sent.largest, sent.bytes)}"
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
-    if isinstance(run.problem, Centred):
-        first = largest_message(run.problem)
-        lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
-    before = f", of which {run.opening} come before the first step" if run.opening else ""
+    for part in run.plan.parts:
+        if (first := part.largest_message()) > 0:
+            lines[0] += f"; to {part.task}, {amount(first, BYTES * first)}"
+    before = f", of which {run.plan.opening} come before the first step" if run.plan.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
         f"; over one link that is at most {size(limit // (a_sum if totals else 1) * sent.bytes)} each way"
     )
-    if run.choice is not None:
-        lines.insert(0, f"chosen, as {run.choice.reason}")
+    if run.plan.choice is not None:
+        lines.insert(0, f"chosen, as {run.plan.choice.reason}")
     if about is not None and about.averaged and not messages.private:
         lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines

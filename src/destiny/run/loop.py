@@ -4,37 +4,71 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
-from destiny._version import __version__
+import numpy as np
+
 from destiny.engines import Local
 from destiny.engines.hosted import HostedAgents
-from destiny.engines.mixers import PLAIN, Messages, as_messages
-from destiny.engines.same_settings import columns_of
+from destiny.engines.mixers.plain import PLAIN, Messages, as_messages
 from destiny.engines.silent_agents import silent
 from destiny.engines.team import Engine, Team
 from destiny.engines.traffic import Traffic
-from destiny.problems import Centred
-from destiny.protocols import (
-    Algorithm,
-    AlgorithmBase,
-    Array,
-    Objective,
-    Problem,
-    ProblemBase,
-    Topology,
-    TopologyBase,
-)
-from destiny.run import constraint
-from destiny.run.centring import centre
-from destiny.run.choice import choose
-from destiny.run.inputs import check_inputs, prepared_algorithm
-from destiny.run.moment import Moment
-from destiny.run.options import SolveOptions
-from destiny.run.privacy import privacy_of
-from destiny.run.settings import settings_of
+from destiny.geometry.generalised import MassMatrix
+from destiny.protocols import Algorithm, AlgorithmBase, Array, Objective, Problem, Topology
+from destiny.run import metrics
+from destiny.run.plan import Plan, make_plan
 from destiny.storage import checkpoint as checkpoints
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A run after some step. The state of all agents is joined when it is first read."""
+
+    step: int
+    traffic: Traffic
+    seconds: float
+    parts: list[Any]
+    """The states of the workers of this process."""
+    team: Team
+    plan: Plan
+
+    @property
+    def round(self) -> int:
+        """Rounds of communication so far."""
+        return self.traffic.rounds
+
+    @property
+    def scalars(self) -> int:
+        """Numbers sent over all links so far."""
+        return self.traffic.scalars
+
+    @property
+    def mass(self) -> MassMatrix | None:
+        """M of the constraint X^T M X = I; None for X^T X = I."""
+        return self.plan.mass
+
+    @cached_property
+    def state(self) -> Any:
+        """The algorithm's state, all agents on axis 0; a collective call if there are several processes."""
+        return self.team.join(self.parts)
+
+    @property
+    def X(self) -> Array:
+        """The agents' iterates ``(d, n, p)``."""
+        X: Array = self.state.X
+        return X
+
+    @cached_property
+    def spread(self) -> metrics.Spread:
+        """What the measures ask of the iterates."""
+        stacks = [part.X for part in self.parts]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = self.team.mean(stacks)
+            table = self.team.each(lambda X, _: metrics.Spread.numbers(X, mean, self.mass), stacks)
+        return metrics.Spread(mean, self.team.gather(table))
 
 
 def iterate(
@@ -43,7 +77,7 @@ def iterate(
     algorithm: Algorithm[Any] | str | None = None,
     *,
     start: Array | None = None,
-    seed: int = SolveOptions.seed,
+    seed: int = 0,
     engine: Engine | None = None,
     resume: checkpoints.Saved | None = None,
     messages: Messages | str = PLAIN,
@@ -71,49 +105,44 @@ def iterate(
         How messages travel: "plain" (the default); "private", so that agents learn sums over all agents only;
         `Quantized(8)`, which are small; `Clipped(1)`, which protect from a neighbour that lies.
     """
-    messages = as_messages(messages)
-    ours, topology, X = check_inputs(problem, network, start, seed, messages)
-    if algorithm is None:
-        algorithm = choose(ours, topology, messages=messages).algorithm
-    method = prepared_algorithm(algorithm, ours, topology)
-    messages.check(topology, method)
-    return moments(ours, topology, method, X, engine or Local(), resume, messages, {})
+    plan = make_plan(problem, network, algorithm, start=start, seed=seed, messages=as_messages(messages))
+    return moments(plan, engine or Local(), resume)
 
 
 def moments(
-    problem: ProblemBase,
-    network: TopologyBase,
-    algorithm: AlgorithmBase,
-    X: Array,
+    plan: Plan,
     engine: Engine,
-    resume: checkpoints.Saved | None,
-    messages: Messages,
-    facts: Mapping[str, Any],
+    resume: checkpoints.Saved | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Iterator[Moment]:
     """The loop of `iterate`; ``facts`` must be the same in all processes of the run."""
+    algorithm = plan.algorithm
 
     def take_step(state: Any, agents: HostedAgents) -> Any:
         agents.mixer.begin_step()
         return algorithm.step(state, agents)
 
-    team = engine.connect(problem, network, messages)
+    def common() -> dict[str, Any]:
+        step = None if resume is None else resume.facts["step"]
+        return {**plan.facts(), "step to resume from": step, **(facts or {})}
+
+    team = engine.connect(plan.problem, plan.network, plan.messages)
     try:
-        common = _facts(problem, network, algorithm, resume) | {"messages": str(messages)}
-        X = team.require_same({**common, **facts}, X)
+        X = team.require_same(common, plan.X)
         clock = time.perf_counter()
-        centring = centre(problem, network, team, resume)
-        mass = constraint.find_mass(problem, team)
+        for part in plan.parts:
+            part.begin(plan, team, resume)
         begin_mixers(team, resume)
         if resume is None:
             step, parts = 0, team.split(X)
-            if mass is not None:
-                parts = team.each(lambda X, agents: constraint.make_feasible(X, network, agents), parts)
+            for part in plan.parts:
+                parts = team.each(partial(part.start, plan), parts)
             parts = team.each(algorithm.init, parts)
             seconds = time.perf_counter() - clock
         else:
             step, seconds, parts = _restore(resume, algorithm, team, X)
         while True:
-            yield Moment(step, replace(team.traffic), seconds, parts, team, centring, mass)
+            yield Moment(step, replace(team.traffic), seconds, parts, team, plan)
             clock = time.perf_counter()
             parts = team.each(take_step, parts)
             seconds += time.perf_counter() - clock
@@ -152,22 +181,3 @@ def _restore(
     if "flood" in saved.arrays:
         team.set_flood(team.split(saved.arrays["flood"]))
     return saved.facts["step"], saved.facts["seconds"], parts
-
-
-def _facts(
-    problem: ProblemBase, network: TopologyBase, algorithm: AlgorithmBase, resume: checkpoints.Saved | None
-) -> dict[str, Any]:
-    """What must be the same in all processes of a run."""
-    return {
-        "package version": __version__,
-        "problem": [problem.kind, problem.agents, *problem.shape],
-        "mini-batches": problem.batches,
-        "regulariser": repr(problem.regulariser),
-        "constraint X^T M X = I": problem.generalised,
-        "centring": problem.settings if isinstance(problem, Centred) else {},
-        "privacy": {} if (private := privacy_of(problem)) is None else private.settings,
-        "columns": columns_of(problem),
-        "network": checkpoints.network_digest(network),
-        "algorithm": settings_of(algorithm),
-        "step to resume from": None if resume is None else resume.facts["step"],
-    }

@@ -11,10 +11,11 @@ import numpy as np
 from destiny.engines.team import Team
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import norm
-from destiny.protocols import AlgorithmBase, Array, Regulariser
+from destiny.protocols import Array
 from destiny.run import metrics
 from destiny.run.history import COLUMNS, UNCOUNTED, History
-from destiny.run.moment import Moment
+from destiny.run.loop import Moment
+from destiny.run.plan import Plan
 from destiny.storage.checkpoint import Saved
 from destiny.validation import is_whole
 
@@ -28,49 +29,35 @@ class GlobalMeasures:
 
     Attributes
     ----------
-    X : ndarray (d, n, p)
-        The start.
-    tracks : bool
-        Whether mean(D) = mean(H) holds; not where messages are clipped.
     measures : Measures or None
         The newest.
     seconds : float
         Time spent on measuring.
     """
 
-    def __init__(
-        self,
-        algorithm: AlgorithmBase,
-        X: Array,
-        every: int,
-        regulariser: Regulariser | None = None,
-        tracks: bool = True,
-    ) -> None:
+    def __init__(self, plan: Plan, every: int) -> None:
         if not is_whole(every) or every < 0:
             raise SettingsError(f"every must be a whole number >= 0; found {every!r}")
-        self.algorithm, self.X, self.every = algorithm, X, every
-        self.regulariser, self.tracks = regulariser, tracks
+        self.plan, self.every = plan, every
         self.composite: metrics.Composite | None = None
         self.history = History()
         self.values: Array = np.empty(0)
         self.measures: metrics.Measures | None = None
         self.notes: list[str] = []
         self.seconds = 0.0
-        self.share = 1.0
+        self.share: float | None = None
 
     def begin(self, moment: Moment, saved: Saved | None) -> None:
         """Evaluate the start; raise CheckpointError if ``saved`` is damaged or of other data."""
-        team = moment.team
-        mean = team.mean(team.split(self.X))
+        team, regulariser = moment.team, self.plan.problem.regulariser
+        mean = team.mean(team.split(self.plan.X))
         if moment.mass is not None:
             mean = moment.mass.polar(mean)
-            self.notes += [note for note in [moment.mass.note] if note is not None]
         self.values = team.values(mean)
-        self.share = minibatch_share(team)
-        if self.regulariser is None:
+        if regulariser is None:
             self.reference = metrics.reference(team, mean, moment.mass)
         else:
-            self.composite = metrics.Composite.at(self.regulariser, team.gradient(mean))
+            self.composite = metrics.Composite.at(regulariser, team.gradient(mean))
             self.reference = metrics.composite_reference(team, mean, self.composite)
         if saved is None:
             return
@@ -79,8 +66,8 @@ class GlobalMeasures:
             raise saved.refuse("is damaged: its history has other columns")
         if values.shape != self.values.shape or not np.allclose(self.values, values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data or another start: the agents' objectives there differ")
-        pairs = [pair for part in moment.parts if (pair := self.algorithm.tracked(part)) is not None]
-        if pairs and self.tracks:
+        pairs = [pair for part in moment.parts if (pair := self.plan.algorithm.tracked(part)) is not None]
+        if pairs and self.plan.messages.exact:  # or the law does not hold
             D, H = zip(*pairs, strict=True)
             gap = float(norm(team.mean(D) - team.mean(H)))
             size = float(team.gather([norm(h) for h in H]).mean())
@@ -119,7 +106,11 @@ class GlobalMeasures:
         NaN for mini-batches of unknown size.
         """
         sampled = moment.traffic.minibatches
-        return moment.traffic.gradients + (self.share * sampled if sampled else 0.0)
+        if not sampled:
+            return float(moment.traffic.gradients)
+        if self.share is None:
+            self.share = minibatch_share(moment.team)
+        return moment.traffic.gradients + self.share * sampled
 
     def cached(self, moment: Moment) -> metrics.Measures | None:
         """The measures of this step if they were taken before."""

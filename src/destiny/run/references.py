@@ -7,7 +7,7 @@ import numpy as np
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Team
 from destiny.protocols import Array, ProblemBase, TopologyBase
-from destiny.run.centring import totals_of
+from destiny.run.accuracy import totals_of
 
 BYTES = 8  # of a number
 

@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from destiny.engines.mixers import Messages, as_messages
+from threadpoolctl import threadpool_limits
+
+from destiny.engines import Local
+from destiny.engines.mixers.plain import PLAIN, Messages, as_messages
+from destiny.engines.ranks.launch import launched
 from destiny.engines.team import Engine
-from destiny.protocols import (
-    Algorithm,
-    Array,
-    Objective,
-    Problem,
-    Topology,
-)
-from destiny.run.interrupt import deliver
-from destiny.run.options import SolveOptions
-from destiny.run.prepare import prepare
+from destiny.errors import SettingsError
+from destiny.protocols import Algorithm, Array, Objective, Problem, Topology
+from destiny.run.agreement import DecentralisedStop
+from destiny.run.answer import make_result
+from destiny.run.checkpoints import CheckpointFolder
+from destiny.run.driver import ALIKE, Driver
+from destiny.run.interrupt import Interrupt, deliver
+from destiny.run.loop import moments
+from destiny.run.observation import GlobalMeasures
+from destiny.run.own import settings_of
+from destiny.run.plan import Plan, make_plan
+from destiny.run.progress import ProgressBar
 from destiny.run.result import Result
-from destiny.run.stopping import Rule
+from destiny.run.stopping import Diverged, Exhausted, Rounds, Rule, Seconds, Tolerance
+from destiny.validation import is_whole
+
+KNOWN = (*ALIKE, Seconds)  # rules whose settings are compared between processes
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """Options of `destiny.solve`, which describes them; the same for every method of a comparison."""
+
+    start: Array | None = None
+    seed: int = 0
+    rounds: int = 10_000
+    seconds: float | None = None
+    tolerance: float = 1e-8
+    decentralised: bool = False
+    every: int = 10
+    rules: Sequence[Rule] = ()
+    checkpoint: str | Path | None = None
+    checkpoint_every: int = 100
+    resume: bool = False
+    engine: Engine | None = None
+    progress: bool | None = None
+    label: str | None = None
+    messages: Messages = PLAIN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "messages", as_messages(self.messages))
 
 
 def solve(
@@ -119,3 +155,151 @@ def solve(
     result = prepare(problem, network, algorithm, options).go()
     deliver(result.interrupted)
     return result
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has been checked and can be started, once; made by `prepare`."""
+
+    plan: Plan
+    options: SolveOptions
+    engine: Engine
+    rules: Sequence[Rule]
+    observed: GlobalMeasures
+    label: str
+    agreement: DecentralisedStop | None = None
+    store: CheckpointFolder | None = None
+    twin: Run | None = None
+    """A second run, from another start, that a part of this one may start."""
+
+    def go(self) -> Result:
+        """Run to the end, and a second time if a part asks for it."""
+        # One BLAS thread while measuring too: the bits of a run do not depend on the number of cores.
+        with threadpool_limits(1), Interrupt() as interrupt:
+            result = self.once(interrupt)
+            for part in self.plan.parts:
+                result = part.conclude(result, self, interrupt)
+            return result
+
+    def once(self, interrupt: Interrupt) -> Result:
+        """Run to the end from this start."""
+        saved, o = None if self.store is None else self.store.saved, self.options
+        driver = Driver(self.plan, self.rules, self.observed, self.agreement, self.store)
+        if self.engine.leader:
+            self._log_start()
+        steps = moments(self.plan, self.engine, saved, self._facts())
+        bar: ProgressBar | None = None
+        try:
+            for moment in steps:
+                if bar is None:
+                    bar = ProgressBar(self.label, o.rounds, o.progress, moment.team.leader, o.tolerance)
+                stop = driver.after_step(moment, lambda: interrupt.name)
+                bar.update(moment.round, self.observed.measures)
+                if stop is not None:
+                    result = make_result(
+                        moment,
+                        stop.weakened(o.messages),
+                        self.observed,
+                        tolerance=o.tolerance,
+                        decentralised=o.decentralised,
+                        remarks=[*self._notes(), *o.messages.remarks()],
+                        signal=driver.signal,
+                    )
+                    if moment.team.leader:
+                        logger.info("%s: end after %d rounds: %s", self.label, result.rounds, result.reason)
+                    return result
+        finally:
+            if bar is not None:
+                bar.close()
+            steps.close()  # type: ignore[attr-defined]
+        raise AssertionError("iterate never ends by itself")
+
+    def _log_start(self) -> None:
+        n, p = self.plan.problem.shape
+        engine, agents = type(self.engine).__name__, self.plan.problem.agents
+        logger.info("%s: start, %d agents, X %d x %d, engine %s", self.label, agents, n, p, engine)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s: settings %s", self.label, settings_of(self.plan.algorithm))
+        if self.store is not None and (saved := self.store.saved) is not None:
+            logger.info("%s: resumed from step %d, %s", self.label, saved.facts["step"], saved.path)
+
+    def _notes(self) -> list[str]:
+        return [*([] if self.store is None else self.store.notes), *self.observed.notes]
+
+    def _facts(self) -> dict[str, Any]:
+        """Settings of `solve` that must be the same in all processes of a run."""
+        return {
+            "measuring": self.observed.every,
+            "checkpoints": None if self.store is None else self.store.every,
+            "stopping": [repr(rule) if type(rule) in KNOWN else type(rule).__name__ for rule in self.rules],
+            "tolerance of the agents": None if self.agreement is None else self.agreement.tolerance,
+        }
+
+
+def prepare(
+    problem: Problem | Sequence[Objective],
+    network: Topology,
+    algorithm: Algorithm[Any] | str | None = None,
+    options: SolveOptions | None = None,
+) -> Run:
+    """Check everything of `solve` that can be refused, before anything is computed or written."""
+    o = options or SolveOptions()
+    plan = make_plan(
+        problem,
+        network,
+        algorithm,
+        start=o.start,
+        seed=o.seed,
+        messages=o.messages,
+        tolerance=o.tolerance,
+    )
+    if is_whole(o.rounds) and o.rounds < plan.opening:
+        raise SettingsError(
+            f"rounds must be at least {plan.opening}, which the agents need to "
+            f"{' and to '.join(plan.preparations)}; found {o.rounds}",
+            option="rounds",
+        )
+    rules = _rules(o, plan.algorithm.few_steps)
+    if not is_whole(o.checkpoint_every) or o.checkpoint_every < 0:
+        raise SettingsError(f"checkpoint_every must be a whole number >= 0; found {o.checkpoint_every!r}")
+    if o.resume and o.checkpoint is None:
+        raise SettingsError("resume needs a checkpoint folder to look in: give checkpoint")
+    if o.engine is None and o.checkpoint is not None:
+        _require_alone()
+    engine, title = o.engine or Local(), o.label or plan.algorithm.kind
+
+    def make_run(plan: Plan, folder: Path | None, label: str, twin: Run | None = None) -> Run:
+        agreement = DecentralisedStop(plan.algorithm, plan.network, o.tolerance) if o.decentralised else None
+        store = None if folder is None else CheckpointFolder(folder, o.checkpoint_every, plan)
+        if store is not None and o.resume:
+            store.load(engine, plan.problem.agents)
+        elif store is not None:
+            store.refuse_used_folder()
+        observed = GlobalMeasures(plan, o.every)
+        return Run(plan, o, engine, rules, observed, label, agreement, store, twin)
+
+    folder, twin = None if o.checkpoint is None else Path(o.checkpoint), None
+    for part in plan.parts:
+        if (second := part.twin(plan)) is not None:
+            name, other = second
+            twin = make_run(other, None if folder is None else folder / name, f"{title}, {name} start")
+    return make_run(plan, folder, title, twin)
+
+
+def _rules(o: SolveOptions, few_steps: bool) -> list[Rule]:
+    """What ends a run, in the order in which it is asked."""
+    rules: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
+    if few_steps and not o.decentralised and o.tolerance > 0:
+        rules.append(Exhausted())
+    limits: list[Rule] = [] if o.seconds is None else [Seconds(o.seconds)]
+    return [*rules, Diverged(), *o.rules, *limits, Rounds(o.rounds)]
+
+
+def _require_alone() -> None:
+    """Raise SettingsError if processes that were started together would all write the same checkpoints."""
+    if (count := max(launched().values(), default=1)) > 1:
+        raise SettingsError(
+            f"{count} processes were started together, and without an engine each of them would run all "
+            "agents and write the same checkpoints: give engine=destiny.engines.mpi() to share the agents "
+            "out, or engine=destiny.engines.local() and a folder for each process"
+        )

@@ -26,21 +26,17 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import metrics
+from destiny.run.accuracy import contradicted, rayleigh_ritz, resolve
 from destiny.run.asynchronous import prepared_async
 from destiny.run.history import History
-from destiny.run.inputs import check_inputs
 from destiny.run.interrupt import deliver
 from destiny.run.metrics import Measures
-from destiny.run.options import SolveOptions
-from destiny.run.own_algorithm import as_algorithm
+from destiny.run.own import as_algorithm, settings_of
+from destiny.run.plan import check_inputs
 from destiny.run.plots import SIMULATED
-from destiny.run.prepare import prepare
-from destiny.run.prepared_run import Run
-from destiny.run.principal_axes import rayleigh_ritz
 from destiny.run.quiescence import UntilQuiet
-from destiny.run.resolution import contradicted, resolve
 from destiny.run.result import Result
-from destiny.run.settings import settings_of
+from destiny.run.solve import Run, SolveOptions, prepare
 from destiny.run.stopping import Diverged, Rule, RunStatus, Seconds, Stop, Tolerance
 from destiny.simulation.activity import Activity
 from destiny.simulation.barrier import BarrierClock
@@ -160,7 +156,7 @@ def prepare_simulation(
     if options.engine is not None and not isinstance(options.engine, Local):
         raise SettingsError("time is simulated in one process: leave mpiexec and --engine out")
     limit = SECONDS if options.seconds is None else Seconds(options.seconds).limit
-    ours, topology, X = check_inputs(problem, network, options.start, options.seed, options.messages)
+    ours, topology, X = check_inputs(problem, network, options.start, options.seed)
     if not isinstance(world, World):
         raise SettingsError(f"world must be a destiny.World; found {type(world).__name__}")
     world.check(topology.agents)

@@ -29,6 +29,7 @@ from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array, AsyncAlgorithmBase
 from destiny.run.history import History
 from destiny.run.members import LEFT, MEMBER, are_members, epoch
+from destiny.run.plan import parts_of
 from destiny.run.quiescence import Letter, StoppingState, UntilQuiet
 from destiny.run.stopping import DIVERGED, Stop
 from destiny.storage.checkpoint import Saved, flatten, unflatten
@@ -411,7 +412,9 @@ class AsyncAgent(AgentProcess):
         network = self.members.network(self.state, self.agent)
         hosted = OneAgent([s.index], s.problem.host([s.index]), network, self.exchange, Mixer())
         X, sent = self.state.X[None], self.numbers_sent
-        outcome = answers.find(hosted, network, s.problem, X, stop, self.wakes, self.seconds, s.tolerance)
+        outcome = answers.find(
+            hosted, s.problem, parts_of(s.problem), X, stop, self.wakes, self.seconds, s.tolerance
+        )
         self.checkpoints.write_outbox(self.outbox, hosted.traffic.turns)
         return replace(
             outcome,

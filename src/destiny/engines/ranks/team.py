@@ -159,6 +159,10 @@ class MpiTeam(SingleWorkerTeam):
         """An array of all agents, on every rank."""
         return self._gather(parts[0], None)
 
+    def first(self, parts: Sequence[Array]) -> Array:
+        """The row of agent 0, on every rank."""
+        return np.asarray(self.gather(parts)[0])
+
     def collect(self, parts: Sequence[Array]) -> Array:
         """An array of all agents on rank 0, unless too large; elsewhere that of the rank's agents."""
         part = parts[0]
@@ -248,11 +252,11 @@ class MpiTeam(SingleWorkerTeam):
         self.talked = time.monotonic()
         return signals.Signals(int(number[0])).name if number[0] else None
 
-    def require_same(self, facts: Mapping[str, Any], start: Array) -> Array:
+    def require_same(self, facts: Callable[[], Mapping[str, Any]], start: Array) -> Array:
         """Return rank 0's start; raise SettingsError if the ranks were given different runs."""
         one = start.strides[0] == 0 or len(start) == 1
         given = start[:1] if one else start
-        self.ranks.require_same({**facts, "shape of the start": list(given.shape)})
+        self.ranks.require_same({**facts(), "shape of the start": list(given.shape)})
         common = self.ranks.common(given)
         # Processors of different kinds may draw the same random start with other last bits.
         wrong = self.ranks.allgather(not np.allclose(given, common, rtol=0, atol=1e-10))

@@ -21,8 +21,8 @@ from destiny.experiments.batch import prepare_all, run_all
 from destiny.experiments.paper import claims, figures
 from destiny.experiments.paper.figures import Figure, Panel
 from destiny.run.history import COLUMNS, UNCOUNTED, History
-from destiny.run.options import SolveOptions
 from destiny.run.result import Result
+from destiny.run.solve import SolveOptions
 from destiny.run.stopping import RunStatus, Stop
 
 

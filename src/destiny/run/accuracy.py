@@ -1,4 +1,4 @@
-"""What a tolerance can see: how far the answer is from a stationary point, whatever the units of features.
+"""What an answer is worth: its distance from a stationary point in any units, and the axes of PCA.
 
 Observers only: gradients beyond those of the agents, out of band, never counted or timed.
 """
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from destiny.engines.team import Team
 from destiny.geometry.generalised import MassMatrix
 from destiny.geometry.own_units import NOISE, Gradient, OwnUnits, lowest_curvature, row_curvatures
 from destiny.geometry.proximal import tangent_prox
-from destiny.protocols import Array, Regulariser
+from destiny.geometry.stiefel import norm, transpose
+from destiny.problems.quadratic import Quadratic
+from destiny.protocols import Array, Hosted, Regulariser
 from destiny.run.metrics import Composite, Measures
 from destiny.run.stopping import CONVERGED, Stop
 
@@ -20,6 +23,8 @@ WRONG = 1e-3  # distance of X from a stationary point: no run that has converged
 UNSEEN = 100  # times the tolerance: where features are alike, runs leave up to 4 (notes/convergence.md)
 PRODUCTS = 8  # of the Hessian, to look for negative curvature
 NEGATIVE = -0.01  # of the size of the curvature: larger than the errors of differences of gradients
+ROUNDING = 1e-14  # of the largest variance: no variance at all
+DWARFED = 0.5  # of what an answer explains: beyond it the mean weighs more than all variance found
 DISAGREE = 100.0  # times the tolerance: the largest measure where agents' residuals met it was 2.1 times
 
 
@@ -121,4 +126,84 @@ def contradicted(stop: Stop, measures: Measures, tolerance: float) -> Stop:
     return Stop(
         f"did not converge: {measures.worst_name} is {measures.worst:.1e}, although "
         f"{stop.reason.removeprefix(CONVERGED)}: the method's residual must not be small where this is not"
+    )
+
+
+@dataclass(frozen=True)
+class PrincipalAxes:
+    """Principal axes in the span of an answer.
+
+    Attributes
+    ----------
+    vectors : ndarray (n, p)
+        Largest variance first.
+    share : float
+        The smallest variance as a share of the largest.
+    rows : ndarray (n,)
+        Norms of the rows of the gradient, one for each feature.
+    """
+
+    vectors: Array
+    share: float
+    rows: Array
+
+    def doubt(self) -> str | None:
+        """What to say if rounding hides the smallest variance, so that its axis may be wrong.
+
+        Data of fewer than p dimensions have no variance to find. What tells them from features in very
+        different units, whose variance is lost in rounding, are the rows of the gradient.
+        """
+        rows = self.rows[self.rows > ROUNDING * self.rows.max()]
+        if self.share > ROUNDING or not rows.size or rows.min() > np.sqrt(ROUNDING) * rows.max():
+            return None
+        return (
+            f"a variance is less than {ROUNDING:.0e} of the largest, which rounding hides, and features have "
+            "very different scales: its axis may be wrong; scale the features"
+        )
+
+    def judge(self, stop: Stop) -> Stop:
+        """The end of a run, which has not converged if an axis is in doubt."""
+        doubt = self.doubt() if stop.converged else None
+        return stop if doubt is None else Stop(f"did not converge: {doubt}")
+
+
+def rayleigh_ritz(X: Array, gradient: Array) -> PrincipalAxes:
+    """Principal axes in span(X), from the eigenvectors of X^T C X = -X^T grad f(X), p x p."""
+    variances, V = (a[..., ::-1] for a in np.linalg.eigh(-transpose(X) @ gradient))
+    vectors = np.asarray(X @ V)
+    share = float(variances[-1] / (variances[0] or 1.0))
+    return PrincipalAxes(vectors, share, norm(gradient[:, None]))
+
+
+def mean_share(team: Team, X: Array, gradient: Array) -> float:
+    """Of PCA: how much of what an answer ``(n, p)`` explains is the mean of the data and not their variance.
+
+    ``gradient`` is that of the network at X. Out of band, for an observer; 0 where the sums are not known.
+    """
+    parts = team.each(lambda _, agents: totals_of(agents.hosted), [None] * len(team.hosts))
+    known = [part for part in parts if part is not None]
+    return share_of(team.mean(known), X, gradient) if known else 0.0
+
+
+def totals_of(hosted: Hosted) -> Array | None:
+    """Sums of the features and numbers of samples of hosted agents ``(agents, n + 1)``, if they are known."""
+    return hosted.totals if isinstance(hosted, Quadratic) else None
+
+
+def share_of(totals: Array, X: Array, gradient: Array) -> float:
+    """m ||X^T mean||^2 / tr(X^T C X), from averages over the agents: ``gradient`` is -C X."""
+    explained = -float(np.vdot(X, gradient))
+    if not explained > 0:
+        return 0.0
+    return float(np.sum(np.square(X.T @ totals[:-1])) / (totals[-1] * explained))
+
+
+def uncentred(share: float) -> str | None:
+    """A sentence, where the mean hides the variance."""
+    if share <= DWARFED:
+        return None
+    return (
+        f"the data are not centred: their mean makes up {100 * share:.0f} % of what the answer explains, so "
+        "that its first axis is little else; for the axes of largest variance set center = true in [problem] "
+        "(destiny.problems.centred)"
     )

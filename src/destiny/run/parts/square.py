@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from destiny.geometry.stiefel import norm
 from destiny.protocols import Array, Observer, Regulariser
+from destiny.run.parts.part import Outcome, RunPart
 from destiny.run.result import Result
+from destiny.run.stopping import remaining_rules
+
+if TYPE_CHECKING:
+    from destiny.run.interrupt import Interrupt
+    from destiny.run.loop import Moment
+    from destiny.run.plan import Plan
+    from destiny.run.solve import Run
 
 EQUAL = 1e-9  # relative difference of two values that still counts as rounding
 PARALLEL = 1e-7  # the same for gradients, which are computed in float32 for some problems
@@ -26,6 +35,7 @@ COSTS = (
     "seconds",
     "measuring",
 )  # added up
+MIRRORED = "mirrored"  # folder of the checkpoints from the mirrored start
 FIXED = "X is square and the sign of det X cannot change along a run"
 
 
@@ -37,6 +47,45 @@ class Half:
     """Steps, of a method without rounds."""
     seconds: float
     symmetric: bool
+
+
+class BothHalves(RunPart):
+    """Without a start, a square X is tried with both signs of det X, unless f is the same for both."""
+
+    def __init__(self, free: bool) -> None:
+        self.free = free
+        self.half: Half | None = None
+
+    def twin(self, plan: Plan) -> tuple[str, Plan] | None:
+        """The same run from the mirrored start."""
+        if not self.free:
+            return None
+        return MIRRORED, replace(plan, X=mirrored(plan.X), parts=plan.fresh_parts())
+
+    def add_to(self, result: Outcome, moment: Moment) -> Outcome:
+        """Look whether the other half can be better."""
+        team, X = moment.team, result.X
+        if not isinstance(result, Result):  # an agent of an organisation evaluates its own f_i alone
+            return result
+        points = [team.mean(team.split(moment.plan.X)), *([X] if np.isfinite(X).all() else [])]
+        alike = symmetric(team, points, moment.plan.problem.regulariser)
+        rounds = moment.round or moment.step
+        self.half = Half(*team.broadcast([rounds, moment.seconds, alike]))
+        return result
+
+    def conclude(self, result: Result, run: Run, interrupt: Interrupt) -> Result:
+        """The better of two runs, or a note why there was one."""
+        half = self.half
+        if half is None or half.symmetric:
+            return result
+        if run.twin is None:
+            return noted(result, "for the other half negate a column of start")
+        if result.interrupted is not None:
+            return noted(result, "the other half was not tried yet")
+        rules = remaining_rules(run.rules, half.rounds, half.seconds, run.plan.opening)
+        if rules is None:
+            return noted(result, "the other half was not tried: nothing was left of the limits")
+        return better(result, replace(run.twin, rules=rules).once(interrupt))
 
 
 def mirrored(X: Array) -> Array:
