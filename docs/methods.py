@@ -156,13 +156,13 @@ def measured() -> str:
 
 def page() -> str:
     """The whole page."""
-    any_f = [m for m in METHODS if not m.about.problem and not m.about.alone]
-    pca = [m for m in METHODS if m.about.problem == "pca" and not m.about.alone]
-    alone = [m for m in METHODS if m.about.alone]
-    stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.stochastic)
-    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.regularised)
-    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.generalised)
-    star = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.star)
+    any_f = [m for m in METHODS if not m.about.problem and "alone" not in m.about]
+    pca = [m for m in METHODS if m.about.problem == "pca" and "alone" not in m.about]
+    alone = [m for m in METHODS if "alone" in m.about]
+    stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if "stochastic" in m.about)
+    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if "regularised" in m.about)
+    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if "generalised" in m.about)
+    star = ", ".join(f"`{m.kind}`" for m in METHODS if "star" in m.about)
     parts = [
         INTRO.replace("STOCHASTIC", stochastic)
         .replace("REGULARISED", regularised)

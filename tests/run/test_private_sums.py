@@ -18,7 +18,7 @@ from tests.helpers.cli_experiments import main
 from tests.helpers.small_problems import generalised, small_problem
 
 PLAIN, PRIVATE = "plain", "private"
-TOTALS = [m for m in METHODS if m.about.totals]
+TOTALS = [m for m in METHODS if "totals" in m.about]
 nets = destiny.networks
 by_kind = pytest.mark.parametrize("method", TOTALS, ids=lambda m: m.kind)
 
@@ -190,12 +190,12 @@ def test_other_methods_are_refused_and_name_the_one_to_take(case):
 
 
 @pytest.mark.parametrize(
-    "method", [m for m in METHODS if not (m.about.totals or m.about.alone)], ids=lambda m: m.kind
+    "method", [m for m in METHODS if not {"totals", "alone"} & m.about.traits], ids=lambda m: m.kind
 )
 def test_no_method_that_averages_over_neighbours_is_private(method):
-    network = nets.star(6) if method.about.star else nets.ring(6)
+    network = nets.star(6) if "star" in method.about else nets.ring(6)
     problem = small_problem("pca")
-    if method.about.regularised:
+    if "regularised" in method.about:
         problem = problem + destiny.problems.L1(0.1)
     with pytest.raises(MismatchError, match=f"sums over all agents, which {method.kind} does not use"):
         destiny.solve(problem, network, method(), messages=PRIVATE)

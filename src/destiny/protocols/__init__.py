@@ -9,10 +9,10 @@ whether a member is there. The contract of step rules is `destiny.steps.StepRule
 `destiny.engines.team`.
 """
 
-from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase, Bounds, Observer
+from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase, Bounds, Observer, Trait
 from destiny.protocols.arrays import Array, State
 from destiny.protocols.asynchronous import LIFE, AsyncAlgorithm, AsyncAlgorithmBase, LocalAgent, Message
-from destiny.protocols.networks import Topology, TopologyBase
+from destiny.protocols.networks import Topology, TopologyBase, Tree, spanning_tree
 from destiny.protocols.problems import (
     CountedSamples,
     GeneralisedHosted,
@@ -25,7 +25,6 @@ from destiny.protocols.problems import (
     Regulariser,
     Sampled,
 )
-from destiny.protocols.tree import Tree, spanning_tree
 from destiny.protocols.wrapping import forward
 
 __all__ = [
@@ -54,6 +53,7 @@ __all__ = [
     "State",
     "Topology",
     "TopologyBase",
+    "Trait",
     "Tree",
     "forward",
     "spanning_tree",

@@ -68,7 +68,7 @@ class Quantized(Messages):
     def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
         """Refuse networks that change, and methods by exact sums."""
         super().check(network, method)
-        if method.about is not None and method.about.totals:
+        if method.about is not None and "totals" in method.about:
             raise MismatchError(
                 f"{method.kind} averages by exact totals, which need numbers of {FULL} bits; found {self}: "
                 "leave bits out, or use destiny-momentum"
