@@ -290,14 +290,6 @@ class HostedAgents:
         return int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
 
 
-def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
-    """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
-    rows = W[ids]
-    senders = np.union1d(rows.indices, ids)
-    columns = np.searchsorted(senders, rows.indices)  # keeps the order of the agents' indices
-    return senders, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(senders)))
-
-
 def _for_all(total: Array, shape: tuple[int, ...]) -> Array:
     """What all hosted agents have, stored once."""
     return np.broadcast_to(total.reshape(shape[1:]), shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -136,23 +136,8 @@ def solve(
         A run that diverges or reaches a limit returns a result that says so; only invalid arguments and
         signals raise.
     """
-    options = SolveOptions(
-        start=start,
-        seed=seed,
-        rounds=rounds,
-        seconds=seconds,
-        tolerance=tolerance,
-        decentralised=decentralised,
-        every=every,
-        rules=rules,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-        engine=engine,
-        progress=progress,
-        label=label,
-        messages=as_messages(messages),
-    )
+    given = locals()
+    options = SolveOptions(**{field.name: given[field.name] for field in fields(SolveOptions)})
     result = prepare(problem, network, algorithm, options).go()
     deliver(result.interrupted)
     return result
