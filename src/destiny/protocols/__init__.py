@@ -4,7 +4,7 @@
 `TopologyBase` and `AlgorithmBase` are the whole contract: every further member has a default.
 `AsyncAlgorithm` and `AsyncAlgorithmBase` are the same for agents that do not wait for each other. Classes of
 the package derive from the bases; other objects are wrapped once, where they come in
-(`destiny.problems.own_problem`, `destiny.run.own`, `destiny.run.own`). Inside, nobody asks
+(`destiny.problems.own_problem`, `destiny.run.own`). Inside, nobody asks
 whether a member is there. The contract of step rules is `destiny.steps.StepRule`, that of engines is in
 `destiny.engines.team`.
 """
