@@ -14,7 +14,7 @@ from destiny.errors import NetworkError, SettingsError
 from tests.helpers.small_problems import small_problem
 
 METHOD = "destiny-momentum"
-CHECKS = []
+CHECKS: list[str] = []
 
 
 class LargestMixer(Mixer):
