@@ -78,14 +78,15 @@ def line(method: type[Any]) -> str:
     a = method.about
     rounds = f"`{a.rounds}`" if isinstance(a.rounds, str) else str(a.rounds)
     matrices = f"({a.sends} + n x n)" if a.triangles else str(a.sends)
-    sends = "nothing" if a.alone else f"{matrices} x {rounds}"
+    sends = "nothing" if "alone" in a else f"{matrices} x {rounds}"
     cells = [
         f"`{method.kind}`",
-        f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})" + (" †" if a.reconstruction else ""),
+        f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})"
+        + (" †" if "reconstruction" in a else ""),
         sends,
-        "yes" if a.exact else "no",
-        "eigenvectors" if a.axes else "basis",
-        a.needs if not a.alone else "-",
+        "no" if "inexact" in a else "yes",
+        "eigenvectors" if "axes" in a else "basis",
+        a.needs if "alone" not in a else "-",
         settings(method),
         linked(a.source),
     ]
