@@ -115,7 +115,7 @@ def test_a_checkpoint_of_other_messages_is_refused(kinds, tmp_path):
     problem, network = small_problem("pca"), nets.ring(6)
     first, second = (from_keys({"bits": bits}) for bits in kinds)
     destiny.solve(problem, network, rounds=40, checkpoint=tmp_path, messages=first)
-    with pytest.raises(CheckpointError, match=rf"belongs to another run: it has {first}, this run {second}"):
+    with pytest.raises(CheckpointError, match=f"belongs to another run: its messages is {first}, this"):
         destiny.solve(problem, network, checkpoint=tmp_path, resume=True, messages=second)
 
 

@@ -86,11 +86,11 @@ class Plan:
         regulariser = self.problem.regulariser
         table: dict[str, Any] = {
             "shape": list(self.X.shape),
-            # The network first: settings may follow from it.
+            # Messages and the network first: settings may follow from them.
+            "messages": str(self.messages),
             "network": network_digest(self.network),
             "settings": settings_of(self.algorithm),
             "regulariser": None if regulariser is None else repr(regulariser),
-            "messages": str(self.messages),
         }
         for part in self.parts:
             table |= part.identity()
