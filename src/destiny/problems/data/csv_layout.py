@@ -241,6 +241,7 @@ def check_layout(
     entries = [layout.number(field) is not None for _, fields in records[1:] or records for field in fields]
     share = sum(entries) / len(entries) if len(set(widths)) == 1 else 0
     if share < 1:
+        _refuse_row_names(file, texts, layout)
         other, decimal, best = likely_layout(texts)
         if best > max(share, 0.5) and (other in texts[0] or other == sep):
             _refuse_layout(file, texts[0], layout, other, decimal)
@@ -271,6 +272,34 @@ def _refuse_layout(file: Path, first: str, layout: Csv, sep: str, decimal: str) 
             f"{file} must hold numbers separated by {spell(layout.sep or ',')}; found {' and '.join(found)}; "
             f"set {' and '.join(keys)}"
         )
+
+
+def _refuse_row_names(file: Path, lines: Sequence[str], layout: Csv) -> None:
+    """Raise `ProblemError` for a table of R's write.table, unless the layout is that of one.
+
+    Its header has a name for every column but the first, which are the row names.
+    """
+    for sep in filter(lines[0].__contains__, SEPARATORS):
+        header, *rows = [split_line(line, sep) for line in lines]
+        below = [field for row in rows for field in row[1:]]
+        count, decimal = max((sum(is_number(field, sign) for field in below), sign) for sign in ",.")
+        if (
+            {len(row) - len(header) for row in rows} != {1}
+            or all(row[-1].strip() == "" for row in rows)
+            or any(is_number(field, decimal) for field in header)
+            or count <= len(below) / 2
+        ):
+            continue
+        keys = [f"sep = {json.dumps(sep)}"] if sep != layout.sep else []
+        keys += [f"{layout.prefix}index = 0"] if 0 not in layout.labels else []
+        keys += [f'decimal = "{decimal}"'] if decimal != layout.decimal else []
+        if keys:
+            raise ProblemError(
+                f"{file} must have a name for each of its {len(rows[0])} columns; found {len(header)}, as "
+                f"R's write.table leaves out that of the row names; set {' and '.join(keys)}, or write the "
+                "file with row.names = FALSE"
+            )
+        return
 
 
 def _check_first_line(file: Path, records: Sequence[tuple[int, list[str]]], layout: Csv) -> None:

@@ -24,6 +24,7 @@ from destiny.problems.data.csv import Samples, count_rows, ending_of, load_csv, 
 from destiny.problems.data.csv import is_csv as is_csv
 from destiny.problems.data.csv_layout import ENDINGS, shorten
 from destiny.problems.data.csv_layout import Csv as Csv
+from destiny.problems.data.table_checks import warn_of_ids
 
 if TYPE_CHECKING:
     from destiny.problems.data.partition import Source
@@ -137,7 +138,10 @@ class File:
 
     def __call__(self) -> NDArray[Any]:
         """The matrix ``(n, m_i)``; see `load`."""
-        return load(self.path, self.samples, self.csv)
+        data = load(self.path, self.samples, self.csv)
+        if self.samples == "rows" and (names := self.feature_names()) is not None:
+            warn_of_ids(self.path, data.T, names)
+        return data
 
 
 def silos(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from destiny.errors import ProblemError
@@ -15,6 +18,8 @@ from destiny.errors import ProblemError
 WHOLE = re.compile(r"(?<=\d)\.0+$")  # of a number that pandas writes as 1.0 where another row has none
 TIMES = ("date", "time", "duration", "period")  # how the names of such column types begin
 SHOWN = 12  # names of columns in a message
+ID = re.compile(r"(^|[\W_])(id|ID|Id|index|Index)$|[a-z](ID|Id)$|^Unnamed: 0$")  # names of row labels
+FEWEST = 3  # rows: two whole numbers are in a row too easily
 
 
 class NotNumbersError(ProblemError, TypeError):
@@ -102,6 +107,27 @@ def require_same_rows(ids: Sequence[Any], expected: Sequence[Any], where: str) -
 def _as_id(label: Any) -> tuple[str, ...]:
     parts = label if isinstance(label, tuple) else (label,)
     return tuple(WHOLE.sub("", str(part).strip()) for part in parts)
+
+
+def warn_of_ids(where: str, rows: NDArray[Any], names: Sequence[Any] | None) -> None:
+    """Warn of a feature that looks like row labels: whole numbers, another one in every row ``(m, n)``.
+
+    Its name must say so, or it is the first column and counts the rows. It stays a feature: one may be.
+    """
+    if rows.shape[0] < FEWEST or rows.shape[1] < 2:
+        return
+    for k in range(rows.shape[1]):
+        name, column = (names[k] if names else k), rows[:, k]
+        said = isinstance(name, str) and ID.search(name) is not None
+        if not (said or k == 0) or (column != np.floor(column)).any():  # NaN is no whole number either
+            continue
+        if len(np.unique(column)) == len(column) if said else (np.diff(column) == 1).all():
+            what = "has another whole number in every row" if said else "counts the rows"
+            warnings.warn(
+                f"{where}: column {name!r} {what}, as row labels do, and is a feature all the same; index = "
+                f"{json.dumps(name)} leaves it out of a text file, columns = [...] of others",
+                stacklevel=2,
+            )
 
 
 def not_numbers(table: Any) -> NotNumbersError | None:

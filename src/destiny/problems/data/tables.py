@@ -19,7 +19,7 @@ from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
 from destiny.problems.data.open_table import Opened, open_table
 from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, of_all_rows, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
-from destiny.problems.data.table_checks import require_same_columns, require_same_rows
+from destiny.problems.data.table_checks import require_same_columns, require_same_rows, warn_of_ids
 
 
 class Silos(PerParty):
@@ -112,6 +112,9 @@ class Silos(PerParty):
         ]
         self.gaps = any(gaps)
         self.columns = self._check_columns(opened)
+        for party, one in zip(self.parties, opened, strict=True):
+            if one.names is not None and isinstance(one.rows, np.ndarray):
+                warn_of_ids(party, one.rows, one.names)
         self.row_labels = tuple(one.index if hasattr(one, "iloc") else None for one in sources)
         if split == "columns":
             self._check_row_labels(opened)
