@@ -98,6 +98,18 @@ def test_private_averages_are_totals_of_the_same_bits_at_all_agents(network):
     assert average.rounds == 2 * 2 * (1 if network == "complete" else 3)  # sizes first, then the numbers
 
 
+def test_a_scaler_refuses_columns_too_small_for_private_sums():
+    rng = np.random.default_rng(3)
+    tables = [rng.standard_normal((20, 3)) * [1, 1e-28, 1] + [0, 0, 1e-6] for _ in range(4)]
+    np.testing.assert_allclose(
+        estimators.DecentralizedScaler().fit(tables).scale_, np.concatenate(tables).std(axis=0)
+    )
+    with pytest.raises(destiny.PrivacyError, match="that of column 1 is smaller: multiply"):
+        estimators.DecentralizedScaler(messages=PRIVATE).fit(tables)
+    constant = [np.c_[table[:, :1], np.full((20, 2), [1e-6, 1e-30])] for table in tables]
+    assert (estimators.DecentralizedScaler(messages=PRIVATE).fit(constant).scale_[1:] == 1).all()
+
+
 def test_a_regulariser_has_no_private_method():
     with pytest.raises(MismatchError, match="no private method for a regulariser; leave private out"):
         estimators.DecentralizedSparsePCA(2, messages=PRIVATE).fit(SCALED_SILOS)

@@ -29,6 +29,7 @@ from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
+from destiny.run.forecast import totals_learnt
 from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
@@ -205,13 +206,11 @@ def read(path: str | Path) -> Settings:
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     late = read_late(me, asynchronous, network, neighbours)
     algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages, late)
-    if algorithm.about is not None and algorithm.about.averaged:
+    if messages.private:
+        assert isinstance(algorithm, AlgorithmBase)
+        disclosure += f"; these sums are: {totals_learnt(problem, algorithm)}"
+    elif algorithm.about is not None and algorithm.about.averaged:
         disclosure += f"; what is averaged of each agent is {algorithm.about.averaged}"
-    elif messages.private:
-        disclosure += (
-            "; an agent that knows the network can work out the others' data from the sums of many steps, "
-            "which destiny-newton, destiny-krylov and destiny-lbfgs do not have (docs/privacy.md)"
-        )
     settings = Settings(
         name=me["name"],
         index=me["index"],

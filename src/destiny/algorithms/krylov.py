@@ -71,6 +71,7 @@ class DestinyKrylov(TotalsMethod):
         rounds="rounds",
         totals=True,
         averaged="its second moments times vectors that all agents know",
+        learnt="variances of the features; pooled second moments times the vectors of each step",
         problem="pca",
     )
 

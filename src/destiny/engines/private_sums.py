@@ -9,6 +9,7 @@ nobody to hide from, and the same integers travel without masks: the same bits e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from destiny.engines.words import (
     LIMBS,
     Exponents,
+    OutOfRangeError,
     Words,
     exponents,
     from_narrow,
@@ -26,6 +28,7 @@ from destiny.engines.words import (
 from destiny.errors import PrivacyError
 from destiny.protocols import Array, Bounds
 
+Columns = Sequence[Sequence[str]]
 WIDE = LIMBS  # words of a number without a bound
 PREFIX = "private/"  # of the arrays in a checkpoint
 
@@ -59,10 +62,12 @@ class PrivateSums:
         Agents of the network.
     hiding : Hiding, optional
         None where all agents are in one organisation.
+    columns : sequences of str
+        What errors call features, then targets: the rows of matrices, and the first numbers of vectors.
     """
 
-    def __init__(self, count: int, hiding: Hiding | None = None) -> None:
-        self.count, self.hiding = count, hiding
+    def __init__(self, count: int, hiding: Hiding | None = None, columns: Columns = ()) -> None:
+        self.count, self.hiding, self.columns = count, hiding, columns
 
     def encode(self, turn: int, blocks: Sequence[Array], bounds: Bounds) -> list[Words]:
         """Words of blocks ``(hosted, k)``: narrow ones ``(hosted, k)``, then wide ones ``(hosted, k, 6)``.
@@ -70,14 +75,18 @@ class PrivateSums:
         The first narrow word is 1 at every agent. Its total shows whether masks have cancelled.
         """
         limits = _limits(self.count, blocks, bounds)
-        ones = np.ones((len(blocks[0]), 1))
-        narrow = np.concatenate(
-            [ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1
-        )
-        parts = [np.stack([to_narrow(row, limits) for row in narrow])]
-        wide = [b for b, bound in zip(blocks, bounds, strict=True) if bound is None]
-        if wide:
-            parts.append(np.stack([to_wide(row) for row in np.concatenate(wide, 1)]))
+        start, narrow, wide = 1, [np.stack([to_narrow(np.ones(1), limits[:1])] * len(blocks[0]))], []
+        for k, (block, bound) in enumerate(zip(blocks, bounds, strict=True)):
+            try:
+                if bound is None:
+                    wide.append(np.stack([to_wide(row) for row in block]))
+                    continue
+                own = limits[start : (start := start + block.shape[1])]
+                narrow.append(np.stack([to_narrow(row, own) for row in block]))
+            except OutOfRangeError as error:
+                error.block = k
+                raise
+        parts = [np.concatenate(narrow, 1), *([np.concatenate(wide, 1)] if wide else [])]
         if self.hiding is not None:
             self.hiding.hide(turn, [part[0] for part in parts], exponents(limits, limits.shape))
         return parts
@@ -103,6 +112,17 @@ class PrivateSums:
         return 1 + sum(
             int(b.shape[1]) * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True)
         )
+
+    def named(self, error: OutOfRangeError, arrays: Sequence[Array]) -> OutOfRangeError:
+        """The error of `encode` with the column that the number is of, where that is known."""
+        if error.block is None or error.block >= len(arrays) or not self.columns:
+            return error
+        shape, names = arrays[error.block].shape[1:], list(chain.from_iterable(self.columns))
+        n = len(self.columns[0])
+        axes = [k for k, size in enumerate(shape) if size == n or (len(shape) == 1 and size > n)]
+        if len(axes) != 1 or (column := int(np.unravel_index(error.entry, shape)[axes[0]])) >= len(names):
+            return error
+        return OutOfRangeError(error.entry, error.said, f"What is sent of {names[column]}")
 
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import Columns
 from destiny.engines.team import Engine
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
@@ -56,12 +57,15 @@ class Averager:
 
     With private ``messages`` they are exact totals, of which nobody learns more than the average. Numbers of
     few bits are for steps, which correct what rounding did to those before: averages always have 64.
+    ``columns`` are what errors call the columns of the rows.
 
     Raises NetworkError if the network cannot hide what an agent sends.
     """
 
-    def __init__(self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN) -> None:
-        self.network, self.engine, self.messages = network, engine, messages
+    def __init__(
+        self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN, columns: Columns = ()
+    ) -> None:
+        self.network, self.engine, self.messages, self.columns = network, engine, messages, columns
         self.rounds = self.scalars = 0
         if messages.private and network.agents > 1 and (why := exposure(network)) is not None:
             raise NetworkError(why)
@@ -82,7 +86,7 @@ class Averager:
         team = self.engine.connect(NoObjective(self.network.agents), self.network)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
-            message_memory.begin_sums(team, self.messages, None)
+            message_memory.begin_sums(team, self.messages, None, self.columns)
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])

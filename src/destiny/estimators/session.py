@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,7 @@ class FitSession:
         seed: int,
         partial: bool = False,
         messages: Messages = PLAIN,
+        columns: Sequence[str] = (),
     ) -> None:
         self.network, self.engine, self.seed, self.partial = network, engine, seed, partial
         self.rows = {i: table.rows for i, table in tables.items()}
@@ -73,7 +74,7 @@ class FitSession:
         self.targets = {i: table.labels for i, table in tables.items() if not labelled}
         self.weights = {i: table.weights for i, table in tables.items() if table.weights is not None}
         self.messages = messages
-        self.average = Averager(network, engine, messages)
+        self.average = Averager(network, engine, messages, [columns] if columns else ())
         self.rounds = self.scalars = 0  # of all runs
         self.private = False
         single = allgather(engine, all(rows.dtype == np.float32 for rows in self.rows.values()))

@@ -9,7 +9,9 @@ import numpy as np
 from destiny.algorithms.blocks.quadratic_model import pack, unpack
 from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
-from destiny.errors import DestinyError
+from destiny.engines.private_sums import Columns
+from destiny.engines.words import TINY
+from destiny.errors import DestinyError, PrivacyError
 from destiny.geometry.scales import symmetric_scales
 from destiny.protocols import Array, TopologyBase
 from destiny.run.stopping import flooding_time
@@ -52,6 +54,26 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
             "that all agents know ([network])"
         )
     return mean
+
+
+def require_seen(squares: Array, totals: Array, noise: Array, columns: Columns) -> None:
+    """Raise `PrivacyError` for a column whose sum of squares is smaller than private messages can carry.
+
+    Parameters
+    ----------
+    squares : ndarray (n,)
+        Those of one agent: no other knows whether a total of 0 is that of a constant column.
+    totals : ndarray (n,)
+        What all agents know.
+    noise : ndarray (n,)
+        Squares up to this are those of a constant column, by rounding.
+    """
+    (unseen,) = np.nonzero((squares > noise) & (totals < 2.0**TINY))
+    if len(unseen):
+        raise PrivacyError(
+            f"private messages carry sums of squares from {2.0**TINY:.0e}, and that of "
+            f"{columns[0][unseen[0]]} is smaller: multiply the column by a number that all parties agree on"
+        )
 
 
 def average_symmetric(agents: HostedAgents, A: Array) -> Array:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import WIDE
 from destiny.engines.team import Team
 from destiny.problems import Centred
+from destiny.problems.centred_problem import CONSTANT
 from destiny.problems.data.partition import Shift
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.averaging import agree, rounds_to_agree
+from destiny.run.averaging import agree, require_seen, rounds_to_agree
+from destiny.run.messages import Messages
 from destiny.storage.checkpoint import Saved
 
 MEAN, SCALE = "centring/mean", "centring/scale"  # per agent, in a checkpoint
@@ -124,6 +127,11 @@ def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -
     if problem.standardise:
         own = np.stack([problem.squares(i, s.mean) for i, s in zip(ids, shifts, strict=True)])
         squares = agree(agents, network, own, own)
+        if agents.private_sums is not None:
+            columns = agents.private_sums.columns
+            for q, total, s in zip(own, squares, shifts, strict=True):
+                noise = np.square(CONSTANT * s.mean[: len(q)])
+                require_seen(q, total * agents.count, noise, columns)
         shifts = [problem.shift(s, q) for s, q in zip(sums, squares, strict=True)]
     return dict(zip(ids, shifts, strict=True))
 
@@ -169,6 +177,12 @@ def planned_rounds(problem: ProblemBase, network: TopologyBase) -> int:
     return (rounds_to_agree(network) or 0) * (2 if problem.standardise else 1)
 
 
-def largest_message(problem: Centred) -> int:
-    """Numbers in the largest message of the averaging."""
-    return 2 * (sum(problem.widths) + 1)
+def centring_sums(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[int]:
+    """Numbers in a message of each of the averages before the first step: words, where they are private."""
+    if not isinstance(problem, Centred):
+        return []
+    sums = [sum(problem.widths) + 1, *([problem.widths[0]] if problem.standardise else [])]
+    if messages.private:  # wide words, and one that shows whether masks cancel
+        return [WIDE * count + 1 for count in sums]
+    by_sums = network.tree is not None and not messages.clip  # elsewhere sizes are sent along
+    return sums if by_sums else [2 * count for count in sums]

@@ -19,6 +19,7 @@ from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
 from destiny.engines.private_sums import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
+from destiny.run.centring import centring_sums
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
 from destiny.validation import is_number
@@ -57,6 +58,9 @@ class Cost:
     def time(self) -> int:
         """In the time that one number takes."""
         return self.rounds * DELAY + self.numbers
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.rounds + other.rounds, self.numbers + other.numbers, self.messages + other.messages)
 
     def __str__(self) -> str:
         return f"{self.rounds} rounds and {format_bytes(8 * self.messages)}"
@@ -117,20 +121,26 @@ class Totals:
     def cost(self, shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
         """To 1e-8; private messages need one more sum, of scales."""
         settings = self.make().on(network)
-        about = settings.about
+        about, (n, p) = settings.about, shape
         assert about is not None
-        if self.method is DestinyLBFGS:  # the first step alone sends two matrices
-            about = replace(about, sends=1)
+        if (
+            self.method is DestinyLBFGS
+        ):  # the first step alone sends two matrices; private ones tell of growth
+            about = replace(about, sends=1, numbers=about.numbers + messages.private)
         if messages.private:  # numbers without a bound are wide, and one shows whether masks cancel
             about = replace(about, numbers=WIDE * about.numbers + 1)
-        size, steps = numbers_in(about, shape), self.steps
-        if isinstance(settings, DestinyKrylov):  # p vectors in the first step, then as many as are sent
-            size = numbers_in(replace(about, sends=settings.width), shape)
-            n, p = shape
+        steps, scales, first = self.steps, n + p, 0
+        if isinstance(settings, DestinyKrylov):  # X and p vectors in the first step, then as many as are sent
             steps = min(steps, 1 + math.ceil((n - p) / (settings.width * p)))
+            vectors = min(n, p + (steps - 1) * settings.width * p)
+            about, scales, first = replace(about, sends=0), n, n * (vectors + p)
+        elif self.method is DestinyLBFGS:
+            scales, first = n, n * p
+        numbers = steps * numbers_in(about, shape) + first
+        if messages.private:
+            numbers += WIDE * scales + 1
         links = 2 * (network.agents - 1)
-        sums = steps + messages.private
-        return Cost(sums * settings.rounds, steps * 2 * size, steps * links * size)
+        return Cost((steps + messages.private) * settings.rounds, 2 * numbers, links * numbers)
 
 
 NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
@@ -179,8 +189,9 @@ def choose(
     if not candidates:
         assert why is not None
         return Choice(DestinyMomentum(), why)
-    costs = {c: c.cost(problem.shape, network, messages) for c in candidates}
-    momentum = momentum_cost(problem.shape, network)
+    centring = centring_cost(problem, network, messages)
+    costs = {c: c.cost(problem.shape, network, messages) + centring for c in candidates}
+    momentum = momentum_cost(problem.shape, network) + centring
     quick = ABOUT_EQUAL * min(cost.time for cost in costs.values())
     method = min((m for m in costs if costs[m].time <= quick), key=lambda m: costs[m].messages)
     algorithm, cost = method.make(), costs.pop(method)
@@ -193,6 +204,13 @@ def choose(
         return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
     against = " and ".join([f"{cost} of {algorithm.kind}", *others])
     return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
+
+
+def centring_cost(problem: ProblemBase, network: TopologyBase, messages: Messages) -> Cost:
+    """Of the sums before the first step, on a network that stays."""
+    sums = centring_sums(problem, network, messages)
+    numbers = sum(sums)
+    return Cost(len(sums) * 2 * (network.depth or 0), 2 * numbers, 2 * (network.agents - 1) * numbers)
 
 
 def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:

@@ -13,7 +13,7 @@ from destiny.problems import Centred
 from destiny.problems.private_part import private_part
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.centring import largest_message
+from destiny.run.centring import centring_sums
 from destiny.run.messages import Messages
 from destiny.run.privacy import privacy_of
 from destiny.run.private_sums import exposure
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from destiny.run.prepared_run import Run
 
 BYTES = 8  # of a number in a message: float64
+CENTRED = "sums of columns and number of rows"
+STANDARDISED = "sums of squared distances from the mean of each column"
+ALWAYS = ("the answer", "how many agents are not done")
 
 
 def silent_step(
@@ -57,17 +60,19 @@ def sentences(run: Run) -> list[str]:
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
-    if isinstance(run.problem, Centred):
-        first = largest_message(run.problem)
-        lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
+    if sums := centring_sums(run.problem, run.network, messages):
+        lines[0] += f"; while the mean is found, {amount(max(sums), BYTES * max(sums))}"
+    most = limit // (a_sum if totals else 1) * silent.bytes + BYTES * sum(sums)
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
-        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * silent.bytes)} each way"
+        f"; over one link that is at most {size(most)} each way"
     )
     if run.choice is not None:
         lines.insert(0, f"chosen, as {run.choice.reason}")
-    if about is not None and about.averaged and not messages.private:
+    if messages.private:
+        lines.append(f"the totals that all agents learn: {totals_learnt(run.problem, run.algorithm)}")
+    elif about is not None and about.averaged:
         lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines
 
@@ -87,6 +92,17 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
     if privacy is not None:
         lines.append(f"differentially private: {privacy}")
     return lines
+
+
+def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
+    """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
+    totals = []
+    if isinstance(problem, Centred):
+        totals.append(CENTRED)
+        totals += [STANDARDISED] if problem.standardise else []
+    about = algorithm.about
+    totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
+    return "; ".join([*totals, *ALWAYS])
 
 
 def private_disclosure(network: TopologyBase) -> str:

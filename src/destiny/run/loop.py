@@ -103,7 +103,7 @@ def moments(
         message_memory.require_messages(messages, algorithm, problem, network)
         clipped.require_clip(messages, algorithm, problem)
         clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
-        message_memory.begin_sums(team, messages, resume)
+        message_memory.begin_sums(team, messages, resume, message_memory.spelled_columns(problem))
         clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)
