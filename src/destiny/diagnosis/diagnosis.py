@@ -15,10 +15,9 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
+from destiny.diagnosis.pooled_problem import SmoothPart, WhitenedProblem, pooled_mass
 from destiny.diagnosis.prediction import Case, Prediction
-from destiny.diagnosis.smooth_part import SmoothPart
 from destiny.diagnosis.trial import Trials
-from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
 from destiny.errors import MismatchError
 from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar

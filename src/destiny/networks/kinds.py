@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
 from destiny.networks import from_user, graphs, random_graphs
-from destiny.networks.changing import LinkLoss, link_loss
 from destiny.networks.network import Network
+from destiny.networks.time_varying import LinkLoss, link_loss
 from destiny.networks.weights import Weights
 from destiny.validation import check_integer, check_probability, did_you_mean
 
