@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
-from destiny.networks import from_user, graphs, random_graphs
-from destiny.networks.changing import LinkLoss, link_loss
+from destiny.networks import from_user, graphs
 from destiny.networks.network import Network
+from destiny.networks.time_varying import LinkLoss, link_loss
 from destiny.networks.weights import Weights
 from destiny.validation import check_integer, check_probability, did_you_mean
 
@@ -138,10 +138,10 @@ KINDS: dict[str, Callable[..., Network]] = {
     "torus": _torus,
     "hypercube": _hypercube,
     "exponential": graphs.exponential,
-    "erdos-renyi": random_graphs.erdos_renyi,
-    "random-regular": random_graphs.random_regular,
-    "random-geometric": random_graphs.random_geometric,
-    "small-world": random_graphs.small_world,
+    "erdos-renyi": graphs.erdos_renyi,
+    "random-regular": graphs.random_regular,
+    "random-geometric": graphs.random_geometric,
+    "small-world": graphs.small_world,
     "edges": _edges,
     "file": _file,
     "weights": _weights,
