@@ -33,11 +33,12 @@ PREFIX = "private/"  # of the arrays in a checkpoint
 class Hiding(Protocol):
     """How an agent hides its words from the others."""
 
-    def hide(self, turn: int, parts: Sequence[Words], units: Exponents) -> None:
+    def hide(self, turn: int, parts: Sequence[Words], units: Sequence[Exponents]) -> None:
         """Add masks to the words of a sum, in place; they must not be those of another sum.
 
-        ``units`` are the exponents of the narrow words (`destiny.engines.words.exponents`). Masks of agents
-        whose words have other units, or are not as many, must not cancel: their total would mean nothing.
+        ``units`` are the exponents of narrow words, by block (`destiny.engines.words.exponents`). Masks of
+        agents whose words have other units, or are not as many, must not cancel: their total would mean
+        nothing.
         """
 
     def learn(self, totals: Sequence[Words]) -> None:
@@ -69,33 +70,31 @@ class PrivateSums:
 
         The first narrow word is 1 at every agent. Its total shows whether masks have cancelled.
         """
-        limits = _limits(self.count, blocks, bounds)
         ones = np.ones((len(blocks[0]), 1))
-        narrow = np.concatenate(
-            [ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1
-        )
-        parts = [np.stack([to_narrow(row, limits) for row in narrow])]
+        narrow = [(ones, np.array(float(self.count)))]
+        narrow += [(b, _limit(bound)) for b, bound in zip(blocks, bounds, strict=True) if bound is not None]
+        parts = [_words([[to_narrow(row, limit) for row in block] for block, limit in narrow])]
         wide = [b for b, bound in zip(blocks, bounds, strict=True) if bound is None]
         if wide:
-            parts.append(np.stack([to_wide(row) for row in np.concatenate(wide, 1)]))
+            parts.append(_words([[to_wide(row) for row in block] for block in wide]))
         if self.hiding is not None:
-            self.hiding.hide(turn, [part[0] for part in parts], exponents(limits, limits.shape))
+            units = [exponents(limit) for _, limit in narrow]
+            self.hiding.hide(turn, [part[0] for part in parts], units)
         return parts
 
     def decode(self, totals: Sequence[Words], blocks: Sequence[Array], bounds: Bounds) -> list[Array]:
         """The sums ``(k,)`` of the blocks that were encoded; `PrivacyError` if masks have not cancelled."""
-        limits = _limits(self.count, blocks, bounds)
-        if (totals[0][:1] != self.count * to_narrow(np.ones(1), limits[:1])).any():
+        one = to_narrow(np.ones(1), np.array(float(self.count)))
+        if (totals[0][:1] != self.count * one).any():
             raise PrivacyError(_uncancelled(self.count))
         if self.hiding is not None:
             self.hiding.learn(totals)
-        narrow = from_narrow(totals[0], limits)[1:]
-        wide = from_wide(totals[1]) if len(totals) > 1 else np.empty(0)
-        sums, used = [], {True: 0, False: 0}
+        sums, used = [], [1, 0]  # words of either kind: the first narrow one has been looked at
         for block, bound in zip(blocks, bounds, strict=True):
-            source, start = (wide if bound is None else narrow), used[bound is None]
-            used[bound is None] = end = start + block.shape[1]
-            sums.append(source[start:end])
+            kind = int(bound is None)
+            words = totals[kind][used[kind] : used[kind] + block.shape[1]]
+            used[kind] += block.shape[1]
+            sums.append(from_wide(words) if bound is None else from_narrow(words, _limit(bound)))
         return sums
 
     def numbers(self, blocks: Sequence[Array], bounds: Bounds) -> int:
@@ -109,13 +108,15 @@ class PrivateSums:
         return {} if self.hiding is None else self.hiding.arrays()
 
 
-def _limits(count: int, blocks: Sequence[Array], bounds: Bounds) -> Array:
-    """The bound of every narrow word ``(k,)``."""
-    parts = [np.array([float(count)])]
-    for block, bound in zip(blocks, bounds, strict=True):
-        if bound is not None:
-            parts.append(np.broadcast_to(np.ravel(bound), block.shape[1]).astype(np.float64))
-    return np.concatenate(parts)
+def _limit(bound: Array | float) -> Array:
+    """A bound for all numbers of a block ``()``, or one for each ``(k,)``."""
+    limit = np.asarray(bound, dtype=np.float64)
+    return limit.reshape(()) if limit.size == 1 else limit.ravel()
+
+
+def _words(blocks: Sequence[Sequence[Words]]) -> Words:
+    """Words of all agents ``(hosted, k)`` or ``(hosted, k, 6)``, from those of each block and agent."""
+    return np.stack([np.concatenate(rows) for rows in zip(*blocks, strict=True)])
 
 
 def _uncancelled(count: int) -> str:
