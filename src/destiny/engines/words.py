@@ -115,20 +115,20 @@ def to_narrow(numbers: Array, bounds: Array) -> Words:
     ----------
     numbers : ndarray (k,)
         A number above its bound by more than `EXCESS`, NaN and infinity raise `OutOfRangeError`.
-    bounds : ndarray (k,)
+    bounds : ndarray () or (k,)
         At least the total over all agents of the magnitudes, the same at every agent. The unit is 2^(E - 61)
         for the least E with bound < 2^E. Numbers whose bound is 0 must be 0.
     """
-    E = exponents(bounds, numbers.shape)
+    E, most = _units_of(bounds, numbers.shape)
     words = np.empty(len(numbers), dtype=np.int64)
     for part in _pieces(len(numbers)):
-        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+        if not (fits := np.abs(numbers[part]) <= most[part]).all():
             k = part.start + int(np.argmin(fits))
             why = "the data differ from those of the bound, or are not finite."
             raise OutOfRangeError(
                 k,
-                f"must be a finite number of at most {bounds[k]:.6g} in magnitude, its bound, but is "
-                f"{numbers[k]:.6g}: {_too_small(bounds[k]) or why}",
+                f"must be a finite number of at most {most[k]:.6g} in magnitude, its bound, but is "
+                f"{numbers[k]:.6g}: {_too_small(most[k]) or why}",
             )
         words[part] = np.rint(np.ldexp(numbers[part], BITS - E[part]))
     return words.view(np.uint64).astype(WORD, copy=False)
@@ -140,19 +140,19 @@ def from_narrow(words: Words, bounds: Array) -> Array:
     A total above its bound by more than `EXCESS` raises `OutOfRangeError`. Totals below 2^-1022 are rounded
     twice.
     """
-    E = exponents(bounds, words.shape)
+    E, most = _units_of(bounds, words.shape)
     signed = words.astype(np.uint64, copy=False).view(np.int64)
     numbers: Array = np.empty(len(words))
     for part in _pieces(len(words)):
         with np.errstate(over="ignore"):  # infinity is above every bound
             numbers[part] = np.ldexp(signed[part].astype(np.float64), E[part] - BITS)
-        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+        if not (fits := np.abs(numbers[part]) <= most[part]).all():
             k = part.start + int(np.argmin(fits))
             why = "the agents have not added up numbers of one sum, or their bounds differ."
             raise OutOfRangeError(
                 k,
-                f"of a total must be at most {bounds[k]:.6g} in magnitude, its bound, but is "
-                f"{numbers[k]:.6g}: {_too_small(bounds[k]) or why}",
+                f"of a total must be at most {most[k]:.6g} in magnitude, its bound, but is "
+                f"{numbers[k]:.6g}: {_too_small(most[k]) or why}",
             )
     return numbers
 
@@ -219,19 +219,24 @@ def _bit_length(words: Words) -> NDArray[np.intp]:
     return np.frexp((words & ~(words >> np.uint64(1))).astype(np.float64))[1].astype(np.intp)
 
 
-def exponents(bounds: Array, shape: tuple[int, ...]) -> Exponents:
+def exponents(bounds: Array) -> Exponents:
     """The least E with bound < 2^E; 0 of a bound 0."""
-    if bounds.shape != shape or len(shape) != 1:
-        raise ValueError(
-            f"There must be a bound for each of (k,) numbers, but there are {bounds.shape} and {shape}."
-        )
-    if len(bounds) and not (bounds.min() >= 0 and bounds.max() <= LARGEST_BOUND):
-        k = int(np.argmin((bounds >= 0) & (bounds <= LARGEST_BOUND)))
+    if not (fits := (bounds >= 0) & (bounds <= LARGEST_BOUND)).all():
+        k = int(np.argmin(fits))
         raise OutOfRangeError(
             k,
-            f"must be between 0 and 2^1023, but is {bounds[k]:.6g}. "
+            f"must be between 0 and 2^1023, but is {bounds.flat[k]:.6g}. "
             "Measure the data in other units, or correct them.",
             f"Bound {k}",
         )
-    found: Exponents = np.frexp(bounds)[1]
-    return found
+    return np.asarray(np.frexp(bounds)[1])
+
+
+def _units_of(bounds: Array, shape: tuple[int, ...]) -> tuple[Exponents, Array]:
+    """The exponent of every number, and the most that it may be."""
+    if bounds.shape not in ((), shape) or len(shape) != 1:
+        raise ValueError(
+            f"There must be a bound for each of (k,) numbers, or one for all, but there are {bounds.shape} "
+            f"and {shape}."
+        )
+    return np.broadcast_to(exponents(bounds), shape), np.broadcast_to(bounds * (1 + EXCESS), shape)
