@@ -29,7 +29,7 @@ from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring, clipped
+from destiny.run import centring, clipped, private_products
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -217,7 +217,7 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
     first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
-    averages = max(n * p + n + SCALARS, first)
+    averages = max(n * p + n + SCALARS, first, private_products.largest_message(s.problem))
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
         return numbers, 8 * numbers
