@@ -30,10 +30,10 @@ from destiny.protocols import Array, Hosted
 from destiny.validation import check_seed, check_size
 
 LARGEST_SQUARE = 1000
-"""Features up to which private PCA adds noise to n x n matrices, and beyond which to products with few vectors.
+"""Features up to which private PCA adds noise to n x n matrices; beyond, to products with few vectors.
 
 The predicted noise along an axis, s sqrt(n) and 0.82 s sqrt(n), is about the same for every n, and so is what
-was measured (docs/differential-privacy.md). What n x n matrices take decides: 4 s and 24 MB for an agent here.
+was measured (notes/differential-privacy.md). So what n x n matrices cost decides: 2 s and 8 MB at each agent.
 """
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
@@ -267,8 +267,8 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
     private already: any method, any number of rounds and of runs on the returned problem may follow. Another
     call draws other noise, and costs the budget again.
 
-    Up to 1000 features noise is added to the n x n second moments. Beyond, it is added to products of them
-    with few vectors, before the first step of a run (`PrivateProductsPCA
+    Up to 1000 or 12 p features noise is added to the n x n second moments. Beyond, it is added to products of
+    them with few vectors, before the first step of a run (`PrivateProductsPCA
     <destiny.problems.private_products.PrivateProductsPCA>`).
 
     Parameters
@@ -294,9 +294,10 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
         advice = "make the problem private first, then centred" if kind == "Centred" else "give a PCA problem"
         raise ProblemError(f"only PCA can be private, once; found {kind}; {advice}")
     require_privacy(privacy)
-    if problem.shape[0] > LARGEST_SQUARE:
-        from destiny.problems.private_products import PrivateProductsPCA
+    from destiny.problems.private_products import FIRST, PrivateProductsPCA
 
+    n, p = problem.shape
+    if n > max(LARGEST_SQUARE, FIRST * p):  # a product is no larger than the matrix
         return PrivateProductsPCA(problem, privacy)
     return PrivatePCA(problem, privacy)
 
