@@ -70,7 +70,7 @@ def main() -> None:
     for noise in ("alone", "together"):
         for epsilon in EPSILONS:
             for seed in options.seeds:
-                privacy = Privacy(epsilon, DELTA, bound, noise, mean_bound, seed=seed)  # type: ignore[arg-type]
+                privacy = Privacy(epsilon, DELTA, bound, noise, mean_bound, seed=seed)
                 found = by_products(data, privacy), by_matrices(clipped, privacy, seed)
                 print(options.data, noise, epsilon, seed, *map(share, found), flush=True)
 

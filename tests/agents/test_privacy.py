@@ -42,7 +42,7 @@ def test_the_bits_of_a_run_in_one_process(tmp_path, more):
 @pytest.mark.parametrize("more", ["", "center = true\n"])
 def test_private_products_have_the_bits_of_a_run_in_one_process(tmp_path, monkeypatch, messages, more):
     """Many columns: noise on products, of each agent alone in plain messages and together in private ones."""
-    monkeypatch.setattr(destiny.problems.pca, "LARGEST_SQUARE", 24)
+    monkeypatch.setattr(destiny.problems.private_products, "LARGEST_SQUARE", 24)
     together = "private = true" in messages
     noise = 'seed = 3, noise = "together"' if together else "seed = 3"
     party = Party(
@@ -66,7 +66,7 @@ def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, n, more):
 
     With 30 columns noise is on products.
     """
-    monkeypatch.setattr(destiny.problems.pca, "LARGEST_SQUARE", 24)
+    monkeypatch.setattr(destiny.problems.private_products, "LARGEST_SQUARE", 24)
     problem = PROBLEM.replace("n = 6", f"n = {n}") + PRIVACY.replace("5", "50") + more
     whole, party = (
         Party(tmp_path / name, NETWORK, problem=problem, stop=FIXED) for name in ("whole", "again")

@@ -15,7 +15,7 @@ from destiny.problems.gaussian_mechanism import noise_ratio
 from destiny.problems.integer_sums import FINE, Grid
 from destiny.problems.low_rank import LowRank
 from destiny.problems.pca import PrivatePCA
-from destiny.problems.private_products import RANDOM, STEPS, PrivateProductsPCA
+from destiny.problems.private_products import LARGEST_SQUARE, RANDOM, STEPS, PrivateProductsPCA
 from destiny.problems.rounded_normal import rounded_normal
 from tests.helpers.bit_audit import (
     TRIES,
@@ -209,7 +209,7 @@ def test_many_columns_are_chosen_for_products():
     def made(n, p=1):
         return type(pca.private(pca.PCA([np.zeros((n, 2))], p), Privacy(1, 1e-6, 1)))
 
-    assert (made(pca.LARGEST_SQUARE), made(pca.LARGEST_SQUARE + 1)) == (PrivatePCA, PrivateProductsPCA)
+    assert (made(LARGEST_SQUARE), made(LARGEST_SQUARE + 1)) == (PrivatePCA, PrivateProductsPCA)
     assert (made(2400, 200), made(2401, 200)) == (PrivatePCA, PrivateProductsPCA)
     assert "T = 4 products, with 48 vectors and then 5" in hidden([np.zeros((90, 2))]).describe()
 

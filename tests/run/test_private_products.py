@@ -7,7 +7,7 @@ import destiny
 from destiny import diagnose
 from destiny.estimators import DecentralizedPCA
 from destiny.experiments import file as experiments
-from destiny.problems import Privacy, centred, pca
+from destiny.problems import Privacy, centred, pca, private_products
 from destiny.problems.private_products import STEPS, PrivateProductsPCA
 from destiny.run.private_products import AXES
 from destiny.storage.checkpoint import Saved
@@ -112,7 +112,7 @@ def without_axes(saved):
 
 
 def test_experiment_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(pca, "LARGEST_SQUARE", 24)
+    monkeypatch.setattr(private_products, "LARGEST_SQUARE", 24)
     path = tmp_path / "experiment.toml"
     path.write_text(
         'network = { kind = "ring" }\n[problem]\nkind = "pca"\np = 2\nagents = 4\ncenter = true\n'
@@ -128,7 +128,7 @@ def test_experiment_files(tmp_path, monkeypatch):
 
 
 def test_estimators(monkeypatch):
-    monkeypatch.setattr(pca, "LARGEST_SQUARE", 10)
+    monkeypatch.setattr(private_products, "LARGEST_SQUARE", 10)
     privacy = Privacy(50.0, 1e-6, 4.0, mean_bound=6.0, seed=0)
     model = DecentralizedPCA(
         2, n_agents=4, network="ring", method="destiny-krylov", random_state=0, privacy=privacy

@@ -31,8 +31,8 @@ class Grid:
     """Rows as whole numbers of units, and noise in the same units: a function of public settings alone.
 
     A row x, shortened to ``bound``, becomes a row z of whole numbers of units, of norm at most ``length``. An
-    agent releases N + floor(G), where N is the sum over its rows of z, or of the products z_i z_j, and G has
-    independent normal entries of standard deviation 2^bits.
+    agent releases N + floor(G), where N is the sum over its rows of z, of the products z_i z_j, or of z w^T,
+    and G has independent normal entries of standard deviation 2^bits.
 
     *Alone.* N consists of whole numbers, so N + floor(G) = floor(N + G): the Gaussian mechanism, rounded
     afterwards. What is computed from the output of a private mechanism is as private, so (epsilon, delta) and
@@ -40,14 +40,18 @@ class Grid:
     is a function of its row alone, sums of whole numbers have no rounding errors, and `rounded_normal
     <destiny.problems.rounded_normal.rounded_normal>` is exact.
 
-    *Together.* d agents release the sum of N_i + floor(G_i), where every G_i has s = 2^bits. Let T = sum_i
-    G_i, which is normal, and F_i = G_i - floor(G_i). Given T, the density of (F_1, ..., F_(d-1)) is 1, up to
-    the sum of exp(-2 pi^2 m^T S m) over all vectors m != 0 of whole numbers (Poisson summation). Here S = s^2
-    (I - 1 1^T / d), whose eigenvalues are at least s^2 / d. `of` makes s >= 16 sqrt(d), so the sum is at most
-    (1 + 3 exp(-5053))^d - 1. If it were 0, the release sum_i N_i + T - sum_i F_i would follow from sum_i N_i
-    + T and independent random numbers: the Gaussian mechanism, and a computation from its output. All
-    probabilities are those of this mechanism up to a factor that differs from 1 by less than 1e-2000.
-    Kairouz, Liu & Steinke (ICML 2021) prove the same kind of bound for discrete Gaussians.
+    *Together.* d agents release the sum of N_i + floor(G_i), where every G_i has s = 2^bits. Take one entry.
+    Let T = sum_i G_i, which is normal, and F_i = G_i - floor(G_i). Given T, the density of (F_1, ...,
+    F_(d-1)) is 1, up to the sum of exp(-2 pi^2 m^T S m) over all vectors m != 0 of whole numbers (Poisson
+    summation). Here S = s^2 (I - 1 1^T / d), of d - 1 rows, is the covariance of (G_1, ..., G_(d-1)) given T,
+    whose eigenvalues are at least s^2 / d. `of` makes s >= 16 sqrt(d), so the sum is at most
+    (1 + 3 exp(-5053))^d - 1. If it were 0, F_1, ..., F_(d-1) would be independent random numbers. F_d is the
+    fraction of T - F_1 - ... - F_(d-1), so the release is floor(sum_i N_i + T - F_1 - ... - F_(d-1)): the
+    Gaussian mechanism with noise of s sqrt(d), and a computation from its output. All probabilities are those
+    of this mechanism up to a factor, for all entries of all releases together, that differs from 1 by less
+    than 1e-2000. It is covered by `of`, whose noise is larger than need be by 2^-40. If c agents tell their
+    noise, the same holds for the others, with d - c in place of d. Kairouz, Liu & Steinke (ICML 2021) prove
+    the same kind of bound for discrete Gaussians.
     """
 
     bound: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,6 @@ from destiny.problems.sums import Summable
 from destiny.protocols import Array, Hosted
 from destiny.validation import check_seed, check_size
 
-LARGEST_SQUARE = 1000
-"""Features up to which private PCA adds noise to n x n matrices; beyond, to products with few vectors.
-
-The predicted noise along an axis, s sqrt(n) and 0.82 s sqrt(n), is about the same for every n, and so is what
-was measured (notes/differential-privacy.md). So what n x n matrices cost decides: 2 s and 8 MB at each agent.
-"""
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
 
@@ -172,6 +166,14 @@ class PrivatePCA(PCA):
     C_i need not be positive semidefinite.
     """
 
+    many_columns: ClassVar[type[PrivatePCA]]
+    """The class for more columns, which says so itself: `destiny.problems.private_products`."""
+
+    @classmethod
+    def fits(cls, shape: tuple[int, int]) -> bool:  # noqa: ARG003
+        """Whether it is for problems of this shape."""
+        return True
+
     def __init__(self, problem: PCA, privacy: Privacy) -> None:
         self._silos, self._p, self.scale = problem._silos, problem._p, problem.scale
         self.privacy = privacy
@@ -269,7 +271,7 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
 
     Up to 1000 or 12 p features noise is added to the n x n second moments. Beyond, it is added to products of
     them with few vectors, before the first step of a run (`PrivateProductsPCA
-    <destiny.problems.private_products.PrivateProductsPCA>`).
+    <destiny.problems.PrivateProductsPCA>`).
 
     Parameters
     ----------
@@ -294,12 +296,8 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
         advice = "make the problem private first, then centred" if kind == "Centred" else "give a PCA problem"
         raise ProblemError(f"only PCA can be private, once; found {kind}; {advice}")
     require_privacy(privacy)
-    from destiny.problems.private_products import FIRST, PrivateProductsPCA
-
-    n, p = problem.shape
-    if n > max(LARGEST_SQUARE, FIRST * p):  # a product is no larger than the matrix
-        return PrivateProductsPCA(problem, privacy)
-    return PrivatePCA(problem, privacy)
+    many = PrivatePCA.many_columns
+    return (many if many.fits(problem.shape) else PrivatePCA)(problem, privacy)
 
 
 def from_data(A: NDArray[Any], p: int, agents: Partition, scale: float = 1.0) -> PCA:

@@ -16,6 +16,12 @@ from destiny.problems.pca import PCA, PrivatePCA, spectra
 from destiny.problems.privacy import MOMENTS, VARIANCE, Privacy
 from destiny.protocols import Array
 
+LARGEST_SQUARE = 1000
+"""Features up to which private PCA adds noise to n x n matrices; beyond, to products with few vectors.
+
+The predicted noise along an axis, s sqrt(n) and 0.82 s sqrt(n), is about the same for every n, and so is what
+was measured (notes/differential-privacy.md). So what n x n matrices cost decides: 2 s and 8 MB at each agent.
+"""
 # Chosen on MNIST, checked on CIFAR-10: notes/differential-privacy.md.
 STEPS = 4  # products
 FIRST, LEAST_FIRST = 12, 48  # vectors of the first product: times p, and at least
@@ -49,6 +55,12 @@ class PrivateProductsPCA(PrivatePCA):
     def __init__(self, problem: PCA, privacy: Privacy) -> None:
         super().__init__(problem, privacy)
         self._found: dict[bytes, LowRank] = {}
+
+    @classmethod
+    def fits(cls, shape: tuple[int, int]) -> bool:
+        """Whether n x n matrices are too much, and no smaller than a product."""
+        n, p = shape
+        return n > max(LARGEST_SQUARE, FIRST * p)
 
     def host(self, ids: Sequence[int]) -> LowRankHosted:  # type: ignore[override]
         """The objectives of the agents ``ids``: all the same, once products have been released."""
@@ -178,6 +190,9 @@ class PrivateProductsPCA(PrivatePCA):
         finite = {label: X for label, X in answers.items() if np.isfinite(X).all()}
         projected = {label: self.agents * (X.T @ (total @ X)) for label, X in finite.items()}
         return spectra(None, projected, p)
+
+
+PrivatePCA.many_columns = PrivateProductsPCA
 
 
 def _rounded(Q: Array) -> Any:
