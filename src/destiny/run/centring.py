@@ -14,7 +14,6 @@ from destiny.problems.data.partition import Shift
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import Array, Hosted, ProblemBase, TopologyBase
 from destiny.run.averaging import agree, rounds_to_agree
-from destiny.run.private_products import AXES, VALUES
 from destiny.storage.checkpoint import Saved
 
 MEAN, SCALE = "centring/mean", "centring/scale"  # per agent, in a checkpoint
@@ -110,10 +109,10 @@ def centre(problem: ProblemBase, network: TopologyBase, team: Team, saved: Saved
     return Centring(problem, ready, shifts, rounds)
 
 
-def without_preparations(saved: Saved) -> Saved:
-    """A checkpoint with the algorithm's state alone, without what was found before the first step."""
-    found = (MEAN, SCALE, AXES, VALUES)
-    return replace(saved, state={name: array for name, array in saved.state.items() if name not in found})
+def without_shifts(saved: Saved) -> Saved:
+    """A checkpoint of a centred run with the algorithm's state alone."""
+    own = {name: array for name, array in saved.state.items() if name not in (MEAN, SCALE)}
+    return replace(saved, state=own)
 
 
 def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -> dict[int, Shift]:

@@ -28,7 +28,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import clipped, constraint, message_memory, private_products
-from destiny.run.centring import centre, without_preparations
+from destiny.run.centring import centre, without_shifts
 from destiny.run.choice import choose
 from destiny.run.inputs import check_inputs, prepared_algorithm
 from destiny.run.messages import PLAIN, Messages
@@ -119,7 +119,8 @@ def moments(
             seconds = time.perf_counter() - clock
         else:
             saved = message_memory.without(resume)
-            saved = without_preparations(saved)
+            saved = saved if centring is None else without_shifts(saved)
+            saved = saved if released is None else private_products.without_matrix(saved)
             step, seconds, parts = _restore(saved, algorithm, team, X)
         while True:
             yield Moment(step, replace(team.traffic), seconds, parts, team, centring, mass, released)

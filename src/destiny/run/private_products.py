@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,12 @@ def arrays(matrix: LowRank | None, ids: Sequence[int]) -> dict[str, Array]:
         return {}
     values = np.append(matrix.values, matrix.variance)
     return {name: np.stack([array] * len(ids)) for name, array in ((AXES, matrix.L), (VALUES, values))}
+
+
+def without_matrix(saved: Saved) -> Saved:
+    """A checkpoint without what private products told."""
+    own = {name: array for name, array in saved.state.items() if name not in (AXES, VALUES)}
+    return replace(saved, state=own)
 
 
 def _restored(saved: Saved, agent: int, part: PrivateProductsPCA) -> LowRank:
