@@ -28,7 +28,7 @@ from destiny.engines.private_sums import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring, clipped
+from destiny.run import centring, clipped, private_products
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -216,7 +216,7 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
     first = max(centring.centring_sums(s.problem, s.network, s.messages), default=0)
-    averages = n * p + n + SCALARS
+    averages = max(n * p + n + SCALARS, private_products.largest_message(s.problem))
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages, first) + RIDERS + COUNT
         return numbers, 8 * numbers

@@ -11,11 +11,10 @@ from destiny.engines.private_sums import PrivateSums
 from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
 from destiny.problems.private_part import private_part
-from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
+from destiny.run import private_products
 from destiny.run.centring import centring_sums
 from destiny.run.messages import Messages
-from destiny.run.privacy import privacy_of
 from destiny.run.private_sums import exposure
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ def silent_step(
     messages: Messages,
 ) -> SilentAgents:
     """A start at X ``(n, p)`` and a step of one agent that talks to nobody, for the sizes of messages."""
-    n, p = problem.shape
-    if private_part(problem) is not None:  # noise is drawn for what is sent, and for nothing else
-        hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
+    private = private_part(problem)
+    if private is not None:  # noise is drawn for what is sent, and for nothing else
+        hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
         hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
     agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
@@ -62,6 +61,8 @@ def sentences(run: Run) -> list[str]:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
     if sums := centring_sums(run.problem, run.network, messages):
         lines[0] += f"; while the mean is found, {amount(max(sums), BYTES * max(sums))}"
+    if first := private_products.largest_message(run.problem):
+        lines[0] += f"; while products with noise are released, {amount(first, BYTES * first)}"
     most = limit // (a_sum if totals else 1) * silent.bytes + BYTES * sum(sums)
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(
@@ -88,9 +89,9 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
         ]
         if exposure(network) is None and not messages.few_bits:
             lines[0] += "; with private = true in [messages] agents learn sums over all agents only"
-    privacy = privacy_of(problem)
-    if privacy is not None:
-        lines.append(f"differentially private: {privacy}")
+    private = private_part(problem)
+    if private is not None:
+        lines.append(f"differentially private: {private.promise}")
     return lines
 
 

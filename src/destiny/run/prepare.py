@@ -17,7 +17,7 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
-from destiny.run import clipped, constraint, message_memory, privacy, square
+from destiny.run import clipped, constraint, message_memory, privacy, private_products, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import planned_rounds
 from destiny.run.checkpointing import CheckpointFolder
@@ -56,6 +56,7 @@ def prepare(
     clipped.require_neighbours(o.messages, topology, range(topology.agents))
     preparations = {
         "find the mean": planned_rounds(ours, topology),
+        "release private products": private_products.planned_rounds(ours, topology),
         "make the start feasible": constraint.planned_rounds(ours, topology),
         "choose beta and steps": method.opening,
     }
