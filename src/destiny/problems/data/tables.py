@@ -16,10 +16,16 @@ from scipy.sparse import csr_array
 from destiny.errors import DestinyError, MissingExtraError, ProblemError
 from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
-from destiny.problems.data.open_table import Opened, open_table
+from destiny.problems.data.files import read_file
 from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, of_all_rows, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
-from destiny.problems.data.table_checks import require_same_columns, require_same_rows
+from destiny.problems.data.table_checks import (
+    Table,
+    as_table,
+    check_rows,
+    require_same_columns,
+    require_same_rows,
+)
 
 
 class Silos(PerParty):
@@ -98,12 +104,10 @@ class Silos(PerParty):
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
-        layouts = layouts_of_parties(csv, layout, self.parties)
+        layouts = layouts_of_parties(csv, layout, self.parties, columns=columns, labels=labels)
         opened = [
-            self._for_party(
-                k, partial(open_table, source, columns, labels, layouts[party], split == "columns")
-            )
-            for k, (party, source) in enumerate(zip(self.parties, sources, strict=True))
+            self._for_party(k, partial(_open, source, how, split == "columns"))
+            for k, (source, how) in enumerate(zip(sources, layouts, strict=True))
         ]
         self.parts = tuple(one.rows for one in opened)
         gaps = [
@@ -238,7 +242,7 @@ class Silos(PerParty):
                 error.args = (f"{self.parties[k]}: {error}",)
             raise
 
-    def _check_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+    def _check_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
         """Return the names of the columns; raise ProblemError unless they fit together."""
         if self.split == "columns":
             return self._check_split_columns(opened)
@@ -255,7 +259,7 @@ class Silos(PerParty):
                 )
         return _texts(opened[named].names)
 
-    def _check_split_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+    def _check_split_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
         rows = opened[0].rows.shape[0]
         for party, one in zip(self.parties, opened, strict=True):
             if one.rows.shape[0] != rows:
@@ -272,13 +276,12 @@ class Silos(PerParty):
             raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
         return tuple(joined)
 
-    def _check_row_labels(self, opened: Sequence[Opened]) -> None:
+    def _check_row_labels(self, opened: Sequence[Table]) -> None:
         """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
-        labelled = [k for k, one in enumerate(opened) if one.ids is not None]
-        for k in labelled[1:]:
-            first = labelled[0]
-            expected, where = opened[first].ids or (), self.parties[first]
-            self._for_party(k, partial(require_same_rows, opened[k].ids or (), expected, where))
+        labelled = [(k, one.ids) for k, one in enumerate(opened) if one.ids is not None]
+        for k, ids in labelled[1:]:
+            first, expected = labelled[0]
+            self._for_party(k, partial(require_same_rows, ids, expected, self.parties[first]))
 
 
 class TableSource:
@@ -295,6 +298,13 @@ class TableSource:
     def __call__(self) -> Any:
         """The samples ``(n, m_i)``."""
         return _as_plain(self.rows).T
+
+
+def _open(source: Any, how: Csv, ids: bool) -> Table:
+    """Return the table of one party, checked."""
+    opened = read_file(source, how, ids=ids) if isinstance(source, str | Path) else as_table(source, how)
+    check_rows(opened.rows)
+    return opened
 
 
 def _as_plain(rows: Any) -> Any:
