@@ -9,28 +9,21 @@ import re
 import warnings
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from destiny.errors import ProblemError
+from destiny.problems.data import csv_looking as look
 from destiny.problems.data.csv_layout import ENDINGS, PLAIN, Csv, Samples, cut, shorten
-from destiny.problems.data.csv_looking import (
-    Line,
-    Record,
-    check_layout,
-    check_names,
-    check_separator,
-    guess_settings,
-    has_header,
-    refuse_field,
-)
+from destiny.problems.data.csv_looking import Line, Record
 from destiny.problems.data.table_checks import Table
 from destiny.protocols import Array
 
@@ -63,19 +56,6 @@ class Head:
     def names(self) -> tuple[str, ...]:
         """Names of the columns to read; empty without a header."""
         return tuple(self.header[k] for k in self.columns) if self.header else ()
-
-    def position(self, name: str, key: str, among: Sequence[int] | None = None) -> int:
-        """Position of the only column of this name; raise `ProblemError` that names ``key``."""
-        places = range(len(self.header)) if among is None else among
-        found = [k for k in places if self.header[k] == name]
-        if len(found) == 1:
-            return found[0]
-        near = get_close_matches(str(name), self.header, 1)
-        instead = f"'{near[0]}'" if near else shorten(self.header) or "no header"
-        raise ProblemError(
-            f"{self.file} must have one column '{cut(str(name))}'; found "
-            f"{f'{len(found)} of them' if found else instead}; correct {key}"
-        )
 
     def records(self, left_out: list[Record] | None = None) -> Iterator[Record]:
         """The lines below the header, in fields; raise `ProblemError` for a wrong number of fields."""
@@ -114,9 +94,9 @@ def read_head(file: Path, layout: Csv, samples: Samples | None) -> Head:
         raise ProblemError(
             f"{file} must hold numbers; found {below if layout.skiprows else 'blank lines only'}"
         )
-    check_layout(file, lines, records, layout)
+    look.check_layout(file, lines, records, layout)
     if given is None:
-        check_separator(file, lines, usual, layout.decimal)
+        look.check_separator(file, lines, usual, layout.decimal)
     width = max(len(fields) for _, fields in records[:2])
     number, fields = records[0]
     fields = [""] * (width - len(fields)) + [field.strip() for field in fields]  # as R writes row names
@@ -128,11 +108,13 @@ def read_head(file: Path, layout: Csv, samples: Samples | None) -> Head:
             )
     if len(layout.indices) >= width:
         raise ProblemError(f"{file} must have columns besides its index; found {width}; leave {key}index out")
-    named = has_header(file, fields, layout)
+    named = look.has_header(file, fields, layout)
+    if named and len(records) == 1:
+        raise ProblemError(f"{file} must hold numbers; found a header only; write it again")
     header = (fields[0].removeprefix("#").strip(), *fields[1:]) if named else ()
     head = _choose(Head(file, layout, width, number if named else number - 1, header))
     if header:
-        check_names(file, header, head.columns, layout, different=samples == "rows")
+        look.check_names(file, header, head.columns, layout, different=samples == "rows")
     if samples is None:
         raise ProblemError(
             f"{file} must say what its lines are; found "
@@ -144,18 +126,27 @@ def read_head(file: Path, layout: Csv, samples: Samples | None) -> Head:
 
 def _choose(head: Head) -> Head:
     """The same with the positions of row labels, labels and columns."""
-    layout, key = head.layout, head.layout.prefix
-    index = tuple(
-        one if isinstance(one, int) else head.position(one, f"{key}index") for one in layout.indices
-    )
-    label = None if layout.labels is None else head.position(layout.labels, "labels")
-    left = [k for k in range(head.width) if k not in index]
-    columns = (
-        [k for k in left if k != label]
-        if layout.columns is None
-        else [head.position(name, f"{key}columns", left) for name in layout.columns]
-    )
-    return replace(head, index=index, label=label, columns=tuple(columns))
+    layout, find = head.layout, partial(_position, head.file)
+    key = f"{layout.prefix}index"
+    index = [one if isinstance(one, int) else find(head.header, one, key) for one in layout.indices]
+    label = None if layout.labels is None else find(head.header, layout.labels, "labels")
+    columns = [k for k in range(head.width) if k not in index]
+    if layout.columns is None:
+        columns = [k for k in columns if k != label]
+    else:
+        left, key = [head.header[k] for k in columns], f"{layout.prefix}columns"
+        columns = [columns[find(left, name, key)] for name in layout.columns]
+    return replace(head, index=tuple(index), label=label, columns=tuple(columns))
+
+
+def _position(file: Path, header: Sequence[str], name: str, key: str) -> int:
+    """Position of the only column of this name; raise `ProblemError` that names ``key``."""
+    count = header.count(name)
+    if count != 1:
+        near = get_close_matches(str(name), header, 1)
+        found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(header) or "no header"
+        raise ProblemError(f"{file} must have one column '{cut(str(name))}'; found {found}; correct {key}")
+    return header.index(name)
 
 
 def guess_keys(file: Path, header: bool | None = None) -> dict[str, Any]:
@@ -168,7 +159,7 @@ def guess_keys(file: Path, header: bool | None = None) -> dict[str, Any]:
     usual, lines = _first_lines(file, layout)
     if not lines:
         raise ProblemError(f"{file} must hold numbers; found blank lines only; write it again")
-    return keys | guess_settings([text for _, text in lines], usual, header)
+    return keys | look.guess_settings([text for _, text in lines], usual, header)
 
 
 def read_csv(head: Head, ids: bool = False) -> Table:
@@ -188,8 +179,6 @@ def read_csv(head: Head, ids: bool = False) -> Table:
                 keys.append(tuple(fields[k].strip() for k in head.index))
         rows = np.frombuffer(numbers).reshape(-1, len(head.columns))
         _tell_left_out(head, left_out, last if ids and not head.index else 0)
-    if not rows.size:
-        raise ProblemError(f"{head.file} must hold numbers; found a header only; write it again")
     texts = None if head.label is None else np.array(labels, dtype=np.str_)
     return Table(rows, list(head.names), texts, keys or None)
 
@@ -198,8 +187,7 @@ def _read_plain(head: Head) -> Array | None:
     """The numbers of a file with nothing else, by NumPy, which needs less time; None for other files."""
     if not head.layout.is_plain or head.columns != tuple(range(head.width)):
         return None
-    with _open(head.file, head.layout) as text, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a header only
+    with _open(head.file, head.layout) as text:
         deque(islice(text, head.line), 0)
         try:
             rows = np.loadtxt(text, delimiter=head.layout.sep, comments=None, quotechar='"', ndmin=2)
@@ -207,25 +195,28 @@ def _read_plain(head: Head) -> Array | None:
             raise
         except ValueError:  # reading line by line finds out what is wrong, and where
             return None
-    return None if np.isnan(rows).any() or rows.shape[1] != head.width else rows
+    right = rows.shape[1] == head.width and (head.layout.gaps or not np.isnan(rows).any())
+    return rows if right else None
 
 
-def _as_numbers(head: Head, number: int, fields: list[str]) -> list[float]:
+def _as_numbers(head: Head, number: int, fields: list[str]) -> Iterable[float]:
     """The numbers of the columns to read; raise `ProblemError` for one that is none."""
-    entries = []
-    for k in head.columns:
-        entry = head.layout.entry(fields[k])
-        if entry is None:
-            refuse_field(head.file, number, fields[k], head.layout, head.header[k] if head.header else k)
-        entries.append(entry)
-    return entries
+    entries = head.layout.entries([fields[k] for k in head.columns])
+    if None in entries:
+        bad = head.columns[entries.index(None)]
+        look.refuse_field(
+            head.file, number, fields[bad], head.layout, head.header[bad] if head.header else bad
+        )
+    return cast("list[float]", entries)
 
 
 def _as_label(head: Head, number: int, fields: list[str], k: int) -> str:
     """A label as text, a number with a decimal point, a missing one empty."""
     text, value = fields[k].strip(), head.layout.number(fields[k])
     if value is None and PLAIN.number(text) is not None and not head.layout.is_missing(text):
-        refuse_field(head.file, number, text, head.layout, head.header[k])  # a point beside decimal commas
+        look.refuse_field(
+            head.file, number, text, head.layout, head.header[k]
+        )  # a point beside decimal commas
     written = text if value is None or PLAIN.number(text) is not None else repr(value)
     return "" if head.layout.is_missing(text) else written
 

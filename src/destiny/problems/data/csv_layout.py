@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cached_property
+from math import isnan
 from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
@@ -120,7 +121,7 @@ class Csv:
         """Whether columns are chosen by their names."""
         return self.columns is not None or any(isinstance(one, str) for one in self.indices)
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether fields are numbers as Python writes them, but for gaps."""
         return self.decimal == "." and self.thousands is None and not self.na_values
@@ -153,14 +154,18 @@ class Csv:
         except ValueError:
             return None
 
-    def entry(self, field: str) -> float | None:
-        """The number of a field, NaN for one that may be missing; None if it is neither."""
-        number = self.number(field)
-        if number is not None and number == number and not self.na_values:
-            return number
-        if self.is_missing(field):
-            return float("nan") if self.gaps else None
-        return number
+    def entries(self, fields: Sequence[str]) -> list[float | None]:
+        """The numbers of fields, NaN for those that may be missing; None for what is neither."""
+        if self.is_plain and "_" not in "".join(fields):
+            try:
+                numbers: list[float | None] = list(map(float, fields))
+            except ValueError:
+                pass
+            else:
+                if not isnan(sum(numbers)):  # type: ignore[arg-type]
+                    return numbers
+        gap = float("nan") if self.gaps else None
+        return [gap if self.is_missing(field) else self.number(field) for field in fields]
 
 
 def layouts_of_parties(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -47,11 +47,10 @@ def as_table(source: Any, how: Csv) -> Table:
         return _of_frame(source, choose_columns(names, how), how.labels)
     refuse_names(how, f"a {type(source).__name__}")
     if issparse(source):
-        return Table(csr_array(source))  # the format in which rows are taken quickly
-    if isinstance(source, np.memmap):
-        return Table(source)
+        matrix: Any = source
+        return Table(csr_array(matrix))  # the format in which rows are taken quickly
     try:
-        return Table(np.asarray(source))
+        return Table(source if isinstance(source, np.memmap) else np.asarray(source))
     except ValueError as error:
         raise not_numbers(source) or ProblemError(f"a table must have numbers: {error}") from error
 
@@ -73,10 +72,10 @@ def _of_frame(frame: Any, names: list[Any], labels: str | None) -> Table:
 
 def _without_na(column: Any) -> NDArray[Any]:
     """Return the entries of a column of a data frame, with None for pandas.NA, which no comparison takes."""
-    values = np.asarray(column)
-    if values.dtype.kind != "O" or not hasattr(column, "isna"):
-        return values
-    return np.where(np.asarray(column.isna()), None, values)
+    values = np.array(column)
+    if values.dtype.kind == "O" and hasattr(column, "isna"):
+        values[np.asarray(column.isna())] = None
+    return values
 
 
 def choose_columns(names: list[Any], how: Csv) -> list[Any]:
@@ -213,24 +212,14 @@ def not_numbers(table: Any) -> NotNumbersError | None:
         return None
     if hasattr(table, "isna"):  # of a data frame: gaps are another matter
         entries = np.where(table.isna(), np.nan, entries)
-    names = column_names(table) or range(entries.shape[1])
-    return next(
-        (
-            wrong
-            for name, column in zip(names, entries.T, strict=True)
-            for wrong in _wrong_entries(name, column)
-        ),
-        None,
-    )
-
-
-def _wrong_entries(name: Any, column: Any) -> Iterator[NotNumbersError]:
-    for row, entry in enumerate(column):
-        try:
-            float(entry)
-        except (TypeError, ValueError) as error:
-            why = f" ({error})" if isinstance(error, TypeError) else ""
-            yield NotNumbersError(
-                f"a table must have numbers; found {reprlib.repr(entry)} in row {row} of column {name!r}: "
-                f"leave the column out, or make numbers of it{why}"
-            )
+    for name, column in zip(column_names(table) or range(entries.shape[1]), entries.T, strict=True):
+        for row, entry in enumerate(column):
+            try:
+                float(entry)
+            except (TypeError, ValueError) as error:
+                why = f" ({error})" if isinstance(error, TypeError) else ""
+                return NotNumbersError(
+                    f"a table must have numbers; found {reprlib.repr(entry)} in row {row} of column "
+                    f"{name!r}: leave the column out, or make numbers of it{why}"
+                )
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
@@ -249,7 +250,8 @@ class Silos(PerParty):
         named = next((k for k, one in enumerate(opened) if one.names is not None), 0)
         width = opened[0].rows.shape[1]
         for k, one in enumerate(opened):
-            self._for_party(k, partial(_require_different, one.names))
+            whose, cure = "columns must have different names", "rename or leave one out"
+            self._for_party(k, partial(_require_different, one.names or [], whose, cure))
             where = f"{self.parties[named]} (columns=[...] chooses them by name)"
             self._for_party(k, partial(require_same_columns, one.names, opened[named].names, where))
             if one.rows.shape[1] != width:
@@ -270,11 +272,9 @@ class Silos(PerParty):
         names = [_texts(one.names) for one in opened]
         if not all(names):
             return ()
-        joined = [name for some in names for name in some]
-        twice = next((name for name in joined if joined.count(name) > 1), None)
-        if twice is not None:
-            raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
-        return tuple(joined)
+        joined = tuple(name for some in names for name in some)
+        _require_different(joined, "parties must have different columns", "leave one out")
+        return joined
 
     def _check_row_labels(self, opened: Sequence[Table]) -> None:
         """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
@@ -347,12 +347,10 @@ def _name_parties(tables: Any, parties: Sequence[str] | None) -> tuple[str, ...]
     return names
 
 
-def _require_different(names: Sequence[Any] | None) -> None:
-    twice = next((name for name in names or () if list(names or ()).count(name) > 1), None)
-    if twice is not None:
-        raise ProblemError(
-            f"columns must have different names; found {twice!r} twice: rename or leave one out"
-        )
+def _require_different(names: Sequence[Any], whose: str, cure: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ProblemError(f"{whose}; found {name!r} twice: {cure}")
 
 
 def _same_order(first: NDArray[np.intp] | None, second: NDArray[np.intp] | None) -> bool:
