@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,9 +21,9 @@ import numpy as np
 
 from destiny.errors import ProblemError
 from destiny.problems.data import csv_looking as look
-from destiny.problems.data.csv_layout import ENDINGS, PLAIN, Csv, Samples, cut, shorten
+from destiny.problems.data.csv_layout import ENDINGS, PLAIN, Csv, Samples, shorten
 from destiny.problems.data.csv_looking import Line, Record
-from destiny.problems.data.table_checks import Table
+from destiny.problems.data.table_checks import Table, position
 from destiny.protocols import Array
 
 WINDOWS = "cp1252"  # the encoding of many programs that do not write UTF-8
@@ -126,7 +125,7 @@ def read_head(file: Path, layout: Csv, samples: Samples | None) -> Head:
 
 def _choose(head: Head) -> Head:
     """The same with the positions of row labels, labels and columns."""
-    layout, find = head.layout, partial(_position, head.file)
+    layout, find = head.layout, partial(position, str(head.file))
     key = f"{layout.prefix}index"
     index = [one if isinstance(one, int) else find(head.header, one, key) for one in layout.indices]
     label = None if layout.labels is None else find(head.header, layout.labels, "labels")
@@ -137,16 +136,6 @@ def _choose(head: Head) -> Head:
         left, key = [head.header[k] for k in columns], f"{layout.prefix}columns"
         columns = [columns[find(left, name, key)] for name in layout.columns]
     return replace(head, index=tuple(index), label=label, columns=tuple(columns))
-
-
-def _position(file: Path, header: Sequence[str], name: str, key: str) -> int:
-    """Position of the only column of this name; raise `ProblemError` that names ``key``."""
-    count = header.count(name)
-    if count != 1:
-        near = get_close_matches(str(name), header, 1)
-        found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(header) or "no header"
-        raise ProblemError(f"{file} must have one column '{cut(str(name))}'; found {found}; correct {key}")
-    return header.index(name)
 
 
 def guess_keys(file: Path, header: bool | None = None) -> dict[str, Any]:

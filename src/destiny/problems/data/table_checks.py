@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from destiny.errors import ProblemError
-from destiny.problems.data.csv_layout import Csv, shorten
+from destiny.problems.data.csv_layout import Csv, cut, shorten
 
 WHOLE = re.compile(r"(?<=\d)\.0+$")  # of a number that pandas writes as 1.0 where another row has none
 TIMES = ("date", "time", "duration", "period")  # how the names of such column types begin
@@ -80,12 +80,22 @@ def _without_na(column: Any) -> NDArray[Any]:
 
 def choose_columns(names: list[Any], how: Csv) -> list[Any]:
     """Return the names of the columns to keep; raise ProblemError for one that is not there."""
-    for name in [*(how.columns or []), *([] if how.labels is None else [how.labels])]:
-        if names.count(name) != 1:
-            near = get_close_matches(str(name), list(map(str, names)), 1)
-            found = f"{names.count(name)} of them" if name in names else near[0] if near else shorten(names)
-            raise ProblemError(f"a table must have one column {name!r}; found {found}")
+    for name in how.columns or ():
+        position("a table", names, name, "columns")
+    if how.labels is not None:
+        position("a table", names, how.labels, "labels")
     return [name for name in names if name != how.labels] if how.columns is None else list(how.columns)
+
+
+def position(what: str, names: Sequence[Any], name: Any, key: str) -> int:
+    """Return the place of the only column of this name; raise ProblemError that names ``key``."""
+    count = names.count(name)
+    if count == 1:
+        return names.index(name)
+    texts = list(map(str, names))
+    near = get_close_matches(str(name), texts, 1)
+    found = f"{count} of them" if count else f"'{near[0]}'" if near else shorten(texts) or "no header"
+    raise ProblemError(f"{what} must have one column '{cut(str(name))}'; found {found}; correct {key}")
 
 
 def refuse_names(how: Csv, found: str) -> None:

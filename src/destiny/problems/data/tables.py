@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -106,16 +106,12 @@ class Silos(PerParty):
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
         layouts = layouts_of_parties(csv, layout, self.parties, columns=columns, labels=labels)
-        opened = [
-            self._for_party(k, partial(_open, source, how, split == "columns"))
-            for k, (source, how) in enumerate(zip(sources, layouts, strict=True))
-        ]
-        self.parts = tuple(one.rows for one in opened)
-        gaps = [
-            self._for_party(k, partial(check_values, one.rows, "a table", one.names))
-            for k, one in enumerate(opened)
-        ]
-        self.gaps = any(gaps)
+        opened, gaps = list[Table](), list[bool]()
+        for party, source, how in zip(self.parties, sources, layouts, strict=True):
+            with _naming(party):
+                opened.append(_open(source, how, ids=split == "columns"))
+                gaps.append(check_values(opened[-1].rows, "a table", opened[-1].names))
+        self.parts, self.gaps = tuple(one.rows for one in opened), any(gaps)
         self.columns = self._check_columns(opened)
         self.row_labels = tuple(one.index if hasattr(one, "iloc") else None for one in sources)
         if split == "columns":
@@ -234,31 +230,22 @@ class Silos(PerParty):
         names = f"columns: {shorten(self.columns, 12)}" if self.columns else "columns have no names"
         return page(heading(repr(self)), table(rows, header, numbers=True), f"<div>{escape(names)}</div>")
 
-    def _for_party(self, k: int, check: Any) -> Any:
-        """Return ``check()``; raise its errors naming the party."""
-        try:
-            return check()
-        except DestinyError as error:
-            if f"{self.parties[k]} must" not in str(error):  # of files the name is there already
-                error.args = (f"{self.parties[k]}: {error}",)
-            raise
-
     def _check_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
         """Return the names of the columns; raise ProblemError unless they fit together."""
         if self.split == "columns":
             return self._check_split_columns(opened)
         named = next((k for k, one in enumerate(opened) if one.names is not None), 0)
+        where = f"{self.parties[named]} (columns=[...] chooses them by name)"
         width = opened[0].rows.shape[1]
-        for k, one in enumerate(opened):
-            whose, cure = "columns must have different names", "rename or leave one out"
-            self._for_party(k, partial(_require_different, one.names or [], whose, cure))
-            where = f"{self.parties[named]} (columns=[...] chooses them by name)"
-            self._for_party(k, partial(require_same_columns, one.names, opened[named].names, where))
-            if one.rows.shape[1] != width:
-                raise ProblemError(
-                    f"{self.parties[k]}: a table must have the {width} columns of {self.parties[0]}; found "
-                    f"{one.rows.shape[1]}"
-                )
+        for party, one in zip(self.parties, opened, strict=True):
+            with _naming(party):
+                _require_different(one.names or (), "columns must have different names", "rename or leave")
+                require_same_columns(one.names, opened[named].names, where)
+                if one.rows.shape[1] != width:
+                    raise ProblemError(
+                        f"a table must have the {width} columns of {self.parties[0]}; found "
+                        f"{one.rows.shape[1]}"
+                    )
         return _texts(opened[named].names)
 
     def _check_split_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
@@ -273,15 +260,15 @@ class Silos(PerParty):
         if not all(names):
             return ()
         joined = tuple(name for some in names for name in some)
-        _require_different(joined, "parties must have different columns", "leave one out")
+        _require_different(joined, "parties must have different columns", "leave")
         return joined
 
     def _check_row_labels(self, opened: Sequence[Table]) -> None:
         """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
-        labelled = [(k, one.ids) for k, one in enumerate(opened) if one.ids is not None]
-        for k, ids in labelled[1:]:
-            first, expected = labelled[0]
-            self._for_party(k, partial(require_same_rows, ids, expected, self.parties[first]))
+        labelled = [(k, one.ids) for k, one in zip(self.parties, opened, strict=True) if one.ids is not None]
+        for party, ids in labelled[1:]:
+            with _naming(party):
+                require_same_rows(ids, labelled[0][1], labelled[0][0])
 
 
 class TableSource:
@@ -298,6 +285,17 @@ class TableSource:
     def __call__(self) -> Any:
         """The samples ``(n, m_i)``."""
         return _as_plain(self.rows).T
+
+
+@contextmanager
+def _naming(party: str) -> Iterator[None]:
+    """Name the party in errors."""
+    try:
+        yield
+    except DestinyError as error:
+        if f"{party} must" not in str(error):  # of files the name is there already
+            error.args = (f"{party}: {error}",)
+        raise
 
 
 def _open(source: Any, how: Csv, ids: bool) -> Table:
@@ -350,7 +348,7 @@ def _name_parties(tables: Any, parties: Sequence[str] | None) -> tuple[str, ...]
 def _require_different(names: Sequence[Any], whose: str, cure: str) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise ProblemError(f"{whose}; found {name!r} twice: {cure}")
+            raise ProblemError(f"{whose}; found {name!r} twice: {cure} one out")
 
 
 def _same_order(first: NDArray[np.intp] | None, second: NDArray[np.intp] | None) -> bool:
