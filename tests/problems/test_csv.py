@@ -17,7 +17,7 @@ from destiny.errors import DestinyError, ProblemError
 from destiny.experiments import file, problem_table, result_folder
 from destiny.problems import PCA
 from destiny.problems.data import files as data
-from destiny.problems.data.csv import guess_keys, load_csv
+from destiny.problems.data.csv import guess_keys
 from destiny.problems.data.csv_layout import Csv
 from tests.helpers.agent_party import Party
 
@@ -552,7 +552,7 @@ def test_letters_of_windows_programs_are_read_and_recognised(tmp_path):
         "columns": ["Größe", "Straße"],
     }
     layout = Csv(**{key: keys[key] for key in ("sep", "decimal", "encoding", "columns")})
-    np.testing.assert_array_equal(load_csv(path, layout, "rows"), [[1.5, 3], [2.5, 4]])
+    np.testing.assert_array_equal(data.read_file(path, layout).rows, [[1.5, 3], [2.5, 4]])
     path.write_bytes("a;b\n1;ö\n".encode())
     with pytest.raises(ProblemError, match='must be text in ascii; found byte 0xc3; set encoding = "utf-8"'):
-        load_csv(path, Csv(sep=";", encoding="ascii"), "rows")
+        data.read_file(path, Csv(sep=";", encoding="ascii"))
