@@ -29,6 +29,7 @@ from destiny.problems.own_problem import as_problem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
+from destiny.run.link import Link
 from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
@@ -204,7 +205,10 @@ def read(path: str | Path) -> Settings:
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     late = read_late(me, asynchronous, network, neighbours)
-    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages, late)
+    link = file.read_link(tables.get("network", {}))
+    algorithm, choice = read_algorithm(
+        tables.get("algorithm"), problem, network, tolerance, messages, late, link
+    )
     if algorithm.about is not None and algorithm.about.averaged:
         disclosure += f"; what is averaged of each agent is {algorithm.about.averaged}"
     elif messages.private:
@@ -319,9 +323,9 @@ def keep_secret(privacy: dict[str, Any], me: dict[str, Any]) -> dict[str, Any]:
 def read_network(
     tables: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour], folder: Path
 ) -> TopologyBase:
-    """Read [network] if the file has one; else the network is what neighbours tell each other."""
+    """Read [network] if the file has links in it; else the network is what neighbours tell each other."""
     mine = [n.index for n in neighbours]
-    if "network" not in tables:
+    if not set(tables.get("network", {})) - set(file.LINK):
         stop = tables.get("stop", {})
         return Neighbourhood(
             me["index"], mine, me["agents"], stop.get("diameter"), read_spectrum(stop.get("spectrum"))
@@ -352,6 +356,7 @@ def read_algorithm(
     tolerance: float,
     messages: Messages,
     late: tuple[int, ...],
+    link: Link,
 ) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
@@ -364,7 +369,7 @@ def read_algorithm(
                 algorithm = algorithm.on(slowest_mixing(network, late))
             return prepared_async(algorithm, problem, network, messages), None
         return algorithm, None
-    choice = choose(problem, network, tolerance, messages, disclose=messages.private)
+    choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
     return choice.algorithm, choice
 
 
