@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny import networks
+from destiny.algorithms.blocks.totals import TotalsState
 from destiny.engines import Mpi
 from destiny.engines.team import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
@@ -128,6 +129,8 @@ class FitSession:
             raise DestinyError(f"the agents found no answer: {result.reason}")
         self.rounds, self.scalars = self.rounds + result.rounds, self.scalars + result.scalars
         copies = dict(zip(self.rows, result.state.X, strict=True))
+        if isinstance(result.state, TotalsState):  # all agents have the same X: there is nothing to average
+            return Solution(result, {i: polar(X) for i, X in copies.items()}, result.X)
         mean = self.average(copies.__getitem__)
         if problem.generalised:
             product = self.average(lambda i: mass_of(problem, i, mean.by_agent[i]))
