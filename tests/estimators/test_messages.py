@@ -124,6 +124,16 @@ def test_of_matrices_with_noise_nothing_is_told_but_their_sum(noisy):
     assert (average.rounds, average.scalars) == (2 if noisy else 4, 2 * 4 * words)
 
 
+@pytest.mark.parametrize("messages", [None, PRIVATE], ids=str)
+def test_an_answer_that_all_agents_have_is_not_averaged_again(messages):
+    network = destiny.networks.star(5)
+    pca = estimators.DecentralizedPCA(2, method="destiny-krylov", network=network, messages=messages)
+    pca.fit(SCALED_SILOS)
+    run, sums = pca.history_["round"][-1], 2 if messages is None else 2 + 1  # means, variances; their sizes
+    assert pca.n_rounds_ == run + sums * 2 * network.depth
+    np.testing.assert_allclose(pca.components_, PCA(2).fit(SCALED).components_, atol=1e-8)
+
+
 def test_private_fits_of_many_columns_send_little_more_than_plain_ones():
     rng = np.random.default_rng(4)
     units = 10.0 ** rng.uniform(-6, 6, 60)

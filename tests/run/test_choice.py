@@ -10,6 +10,7 @@ import destiny
 from destiny import networks, problems
 from destiny.errors import SettingsError
 from destiny.experiments import file
+from destiny.networks.local_view import Neighbourhood
 from destiny.run import choice as module
 from destiny.run.choice import KRYLOV, LBFGS, NARROW_KRYLOV, NEWTON, Cost, choose, momentum_cost, numbers_in
 from destiny.run.link import INTERNET, Link
@@ -369,3 +370,12 @@ def test_agents_that_know_their_neighbours_only_choose_too(tmp_path):
     party = Party(tmp_path, networks.ring(4), messages="private = true")
     party.write(0, algorithm="")
     assert party.settings(0).algorithm.kind == "destiny-newton"
+
+
+def test_agents_have_their_link_in_their_files_also_alone(tmp_path):
+    party = Party(
+        tmp_path, networks.ring(4), algorithm="", messages="private = true", whole="[network]\ndelay = 5"
+    )
+    read = party.settings(0)
+    assert "for links of 5000 ms and 100 Mbit/s" in read.choice.reason
+    assert isinstance(read.network, Neighbourhood)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny import networks
-from destiny.algorithms.blocks.totals import TotalsState
 from destiny.engines import Mpi
 from destiny.engines.team import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
@@ -129,7 +128,8 @@ class FitSession:
             raise DestinyError(f"the agents found no answer: {result.reason}")
         self.rounds, self.scalars = self.rounds + result.rounds, self.scalars + result.scalars
         copies = dict(zip(self.rows, result.state.X, strict=True))
-        if isinstance(result.state, TotalsState):  # all agents have the same X: there is nothing to average
+        about = as_algorithm(result.settings["kind"] if method is None else method).about
+        if about is not None and about.totals:  # all agents have the same X: there is nothing to average
             return Solution(result, {i: polar(X) for i, X in copies.items()}, result.X)
         mean = self.average(copies.__getitem__)
         if problem.generalised:

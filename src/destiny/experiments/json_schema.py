@@ -199,11 +199,12 @@ def world_table() -> dict[str, Any]:
     return content
 
 
-def network_table() -> dict[str, Any]:
-    """[network]: a table for each kind, or weights alone."""
+def network_table(known: bool = True) -> dict[str, Any]:
+    """[network]: a table for each kind, or weights alone; links need not be there unless ``known``."""
     link, about = {name: NETWORK[name] for name in file.LINK}, MEANINGS["network"]
     alone = about | {"weights": "a .npy file with the mixing matrix"}
     options = [table({"weights": str} | link, alone, ("weights",))]
+    options += [] if known else [table(link, about)]
     for kind in networks.KINDS:
         if kind != "weights":
             names = dict.fromkeys(
