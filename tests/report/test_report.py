@@ -593,20 +593,3 @@ def test_the_package_and_the_report_import_nothing_heavy():
         "assert not {'matplotlib', 'playwright'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_bytes_and_rounds_stand_beside_what_they_are_held_against(copy):
-    folder = copy("pca")  # n = 12, p = 2, eigenvalues 0.7^k but for the samples drawn
-    (page_file,) = report(folder)
-    text = " ".join(Seen(page_file).text.split())
-    assert "To hold bytes against: all data to one agent: " in text
-    assert "one n x p matrix per agent: 960 B." in text
-    pooled = json.loads((folder / "extras.json").read_text())["spectrum"]["pooled"]
-    diameter = json.loads((folder / "network.json").read_text())["diameter"]
-    products = np.ceil(np.log(12) / np.sqrt(1 - pooled[2] / pooled[1]))
-    assert f"To hold rounds against: about {diameter * products:.0f}, for methods" in text
-    damaged = json.loads((folder / "extras.json").read_text())
-    damaged["spectrum"]["products"] = "many"
-    (folder / "extras.json").write_text(json.dumps(damaged))
-    report(folder)
-    assert "To hold rounds" not in Seen(page_file).text
