@@ -40,6 +40,7 @@ __all__ = [
     "DestinyProx",
     "Diagnosis",
     "History",
+    "Link",
     "Messages",
     "MismatchError",
     "MissingExtraError",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from destiny.run import metrics, stopping
     from destiny.run import plots as plots
     from destiny.run.history import History
+    from destiny.run.link import Link
     from destiny.run.loop import iterate
     from destiny.run.messages import Messages
     from destiny.run.result import Result
@@ -145,6 +147,7 @@ else:
         "DestinyProx": "destiny.algorithms",
         "Diagnosis": "destiny.diagnosis",
         "History": "destiny.run.history",
+        "Link": "destiny.run.link",
         "Messages": "destiny.run.messages",
         "Result": "destiny.run.result",
         "Silos": "destiny.problems.data",

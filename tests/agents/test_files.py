@@ -182,12 +182,13 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert "diameter = 2" in text
     (tmp_path / "e.toml").write_text(
         '[problem]\nkind = "pca"\nsynthetic = { n = 5, m = 20, xi = 0.5 }\np = 1\nagents = 4\n'
-        '[network]\nkind = "ring"\nloss = 0.2\nseed = 3\n'
+        '[network]\nkind = "ring"\nloss = 0.2\nseed = 3\ndelay = 0.5\n'
     )
     scaffold.write_agent_files(str(tmp_path / "e.toml"), "127.0.0.1", tmp_path / "loss", "run")
     scaffold.write_certificates(tmp_path / "loss")
     settings = agents.read(tmp_path / "loss" / "agent-3" / "agent.toml")
     assert settings.network.prob == 0.2
+    assert "delay = 0.5" in (tmp_path / "loss" / "agent-3" / "agent.toml").read_text()
     assert settings.listen.port == 7003
     assert [n.dial for n in settings.neighbours] == [False, False]
 

@@ -25,6 +25,7 @@ GOOD = [
     {"algorithm": [{"kind": kind} for kind in KINDS]},
     {"network": {"kind": "ring", "weights": "lazy", "loss": 0.1, "seed": 1}},
     {"network": {"weights": "W.npy"}},
+    {"network": {"kind": "ring", "delay": 0.001, "bandwidth": 1000}},
     {"problem": {"privacy": {"epsilon": 1, "delta": 1e-6, "bound": 3}, "center": True}},
     {"problem": {"regulariser": {"kind": "l1", "weight": 1}}, "algorithm": None},
     {"messages": {"private": True}, "mpi": {"agents-per-rank": [1, 3]}},
@@ -114,7 +115,7 @@ def test_every_key_has_a_meaning_and_every_meaning_a_key():
         ("run", file.RUN),
         ("mpi", file.MPI),
         ("messages", file.MESSAGES),
-        ("network", {"kind", *(option for kind in NETWORKS for option in options_of(kind))}),
+        ("network", {"kind", *file.LINK, *(option for kind in NETWORKS for option in options_of(kind))}),
     ):
         assert set(meanings[name]) == set(keys), name
     own = agent_schema.MEANINGS

@@ -141,6 +141,9 @@ def write_agent_files(
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
+    link = {key: value for key, value in tables["network"].items() if key in file.LINK}
+    if link:
+        shared["network"] = shared.get("network", {}) | link
     come = _late(late, where, kind, built)
     if come:
         given = algorithm_tables.read_any_algorithm(tables["algorithm"], "[[algorithm]]")

@@ -30,6 +30,7 @@ from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemB
 from destiny.run.asynchronous import prepared_async
 from destiny.run.choice import Choice, choose
 from destiny.run.forecast import totals_learnt
+from destiny.run.link import Link
 from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
@@ -205,7 +206,10 @@ def read(path: str | Path) -> Settings:
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
     late = read_late(me, asynchronous, network, neighbours)
-    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages, late)
+    link = file.read_link(tables.get("network", {}))
+    algorithm, choice = read_algorithm(
+        tables.get("algorithm"), problem, network, tolerance, messages, late, link
+    )
     if messages.private:
         assert isinstance(algorithm, AlgorithmBase)
         disclosure += f"; these sums are: {totals_learnt(problem, algorithm)}"
@@ -318,9 +322,9 @@ def keep_secret(privacy: dict[str, Any], me: dict[str, Any]) -> dict[str, Any]:
 def read_network(
     tables: dict[str, Any], me: dict[str, Any], neighbours: list[Neighbour], folder: Path
 ) -> TopologyBase:
-    """Read [network] if the file has one; else the network is what neighbours tell each other."""
+    """Read [network] if the file has links in it; else the network is what neighbours tell each other."""
     mine = [n.index for n in neighbours]
-    if "network" not in tables:
+    if not set(tables.get("network", {})) - set(file.LINK):
         stop = tables.get("stop", {})
         return Neighbourhood(
             me["index"], mine, me["agents"], stop.get("diameter"), read_spectrum(stop.get("spectrum"))
@@ -351,6 +355,7 @@ def read_algorithm(
     tolerance: float,
     messages: Messages,
     late: tuple[int, ...],
+    link: Link,
 ) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
@@ -363,7 +368,7 @@ def read_algorithm(
                 algorithm = algorithm.on(slowest_mixing(network, late))
             return prepared_async(algorithm, problem, network, messages), None
         return algorithm, None
-    choice = choose(problem, network, tolerance, messages, disclose=messages.private)
+    choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
     return choice.algorithm, choice
 
 

@@ -77,7 +77,7 @@ class PrivateSums:
         """
         limits = [None if bound is None else _limit(bound) for bound in bounds]
         ones, count = np.ones((len(blocks[0]), 1)), np.array(float(self.count))
-        narrow, wide = [_words_of(ones, count)], []
+        narrow, wide = [_words_of(ones, count)], list[Words]()
         for k, (block, limit) in enumerate(zip(blocks, limits, strict=True)):
             try:
                 (wide if limit is None else narrow).append(_words_of(block, limit))

@@ -76,12 +76,13 @@ class Averager:
         size: Callable[[Array], Array] | None = None,
         *,
         symmetric: bool = False,
+        noisy: bool = False,
     ) -> Average:
         """Return the average over all agents of ``quantity(agent)``, an array of the same shape at each.
 
         ``size`` gives the magnitudes of the entries of a stack: where averaging ends when nothing changes any
         more, each entry is then compared with its own magnitude instead of the largest entry. Of a
-        ``symmetric`` matrix one triangle is sent.
+        ``symmetric`` matrix one triangle is sent, and nothing but their sum if they are ``noisy``.
         """
         team = self.engine.connect(NoObjective(self.network.agents), self.network)
         try:
@@ -90,8 +91,8 @@ class Averager:
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                if symmetric and self.network.tree is not None:
-                    return average_symmetric(agents, values)
+                if symmetric:
+                    return average_symmetric(agents, self.network, values, noisy)
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))

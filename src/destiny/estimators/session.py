@@ -129,6 +129,9 @@ class FitSession:
             raise DestinyError(f"the agents found no answer: {result.reason}")
         self.rounds, self.scalars = self.rounds + result.rounds, self.scalars + result.scalars
         copies = dict(zip(self.rows, result.state.X, strict=True))
+        about = as_algorithm(result.settings["kind"] if method is None else method).about
+        if about is not None and about.totals:  # all agents have the same X: there is nothing to average
+            return Solution(result, {i: polar(X) for i, X in copies.items()}, result.X)
         mean = self.average(copies.__getitem__)
         if problem.generalised:
             product = self.average(lambda i: mass_of(problem, i, mean.by_agent[i]))

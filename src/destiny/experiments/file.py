@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from destiny.problems.cached import CachedProblem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
+from destiny.run.link import INTERNET, Link
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.options import SolveOptions
 from destiny.simulation.traces import read_traces
@@ -42,6 +43,7 @@ RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
 MESSAGES = {"private": bool, "bits": int, "clip": int}
+LINK = tuple(f.name for f in fields(Link))  # keys of [network]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Experiment:
     messages: Messages = PLAIN
     world: World | None = None
     """Where time is simulated."""
+    link: Link = INTERNET
 
     @property
     def options(self) -> SolveOptions:
@@ -77,6 +80,7 @@ class Experiment:
             every=self.every,
             checkpoint_every=self.checkpoint,
             messages=self.messages,
+            link=self.link,
         )
 
 
@@ -96,7 +100,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     start = check(tables.get("start", {}), "[start]", START)
     world = read_world(tables["world"], folder) if "world" in tables else None
     problem = read_problem(tables["problem"], folder, home=home)
-    network = read_network(tables["network"], problem.agents, folder)
+    network, link = read_network(tables["network"], problem.agents, folder), read_link(tables["network"])
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
     messages = Messages(**check(tables.get("messages", {}), "[messages]", MESSAGES))
@@ -104,7 +108,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
         if world is not None and takes_async(DestinyAsync(), problem, network, messages):
             return DestinyAsync()
-        return choose(problem, network, tolerance, messages).algorithm
+        return choose(problem, network, tolerance, messages, link=link).algorithm
 
     algorithms = read_algorithms(tables.get("algorithm", [{}]), lambda: chosen().kind)
     if world is None:
@@ -126,6 +130,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         image=datasets.IMAGES.get(tables["problem"].get("dataset", "")),
         messages=messages,
         world=world,
+        link=link,
     )
 
 
@@ -158,9 +163,14 @@ def load_tables(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is not a TOML file: {error}") from error
 
 
+def read_link(table: dict[str, Any]) -> Link:
+    """[network]: delay and bandwidth of its links."""
+    return build(Link, {key: value for key, value in table.items() if key in LINK}, "[network]")
+
+
 def read_network(table: dict[str, Any], agents: int, folder: Path) -> TopologyBase:
     """[network]: any builder, or a weight matrix alone."""
-    table = dict(table)
+    table = {key: value for key, value in table.items() if key not in LINK}
     kind = table.pop("kind", None)
     if kind is None:
         if set(table) != {"weights"}:

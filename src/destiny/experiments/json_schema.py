@@ -30,6 +30,8 @@ NETWORK: dict[str, Any] = {
     "edges": list[list[int]],
     "weights": Literal[tuple(WEIGHTS)],
     "loss": float,
+    "delay": float,
+    "bandwidth": float,
 }
 """Types of the options of all kinds of networks, as files give them."""
 MEANINGS: dict[str, dict[str, str]] = {
@@ -85,6 +87,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "edges": "pairs of agents, numbered from 0",
         "weights": "how agents weigh what they hear; metropolis",
         "loss": "probability that a link is down in a round",
+        "delay": "seconds that a message takes, for predicted times; 0.02",
+        "bandwidth": "megabits a second of a link, for predicted times; 100",
     },
     "start": {"seed": "of a random start", "file": "an n x p matrix in a .npy file"},
     "algorithm": {"kind": "any of docs/methods.md", "label": "names the results"},
@@ -195,16 +199,19 @@ def world_table() -> dict[str, Any]:
     return content
 
 
-def network_table() -> dict[str, Any]:
-    """[network]: a table for each kind, or weights alone."""
-    options = [table({"weights": str}, {"weights": "a .npy file with the mixing matrix"}, ("weights",))]
+def network_table(known: bool = True) -> dict[str, Any]:
+    """[network]: a table for each kind, or weights alone; links need not be there unless ``known``."""
+    link, about = {name: NETWORK[name] for name in file.LINK}, MEANINGS["network"]
+    alone = about | {"weights": "a .npy file with the mixing matrix"}
+    options = [table({"weights": str} | link, alone, ("weights",))]
+    options += [] if known else [table(link, about)]
     for kind in networks.KINDS:
         if kind != "weights":
             names = dict.fromkeys(
                 [*networks.options_of(kind), "seed"]
             )  # of the losses, if not of the network
-            keys = {"kind": Literal[kind]} | {name: NETWORK[name] for name in names}
-            options.append(table(keys, MEANINGS["network"], ["kind", *networks.required_options(kind)]))
+            keys = {"kind": Literal[kind]} | {name: NETWORK[name] for name in names} | link
+            options.append(table(keys, about, ["kind", *networks.required_options(kind)]))
     return any_of(options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -117,7 +118,8 @@ class PCA(Summable):
         """For a report: the leading eigenvalues of sum_i A_i A_i^T, and those of each answer ``(n, p)``.
 
         Like `solution` this pools the data of all agents. Above 1000 features the eigenvalues of the pooled
-        data are left out, as they would take longer than a run.
+        data are left out, as they would take longer than a run. With them comes about how many products with
+        n x p matrices a method that knows the data by products alone cannot do without: log(n) / sqrt(gap).
         """
         n, p = self.shape
         total = np.zeros((n, n)) if n <= GRAM else None
@@ -146,7 +148,11 @@ def spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dict
     }
     if total is not None:
         leading = max(SHOWN, min(3 * p, MOST))
-        spectrum["pooled"] = np.linalg.eigvalsh(total)[::-1][:leading].tolist()
+        values = np.linalg.eigvalsh(total)[::-1]
+        spectrum["pooled"] = values[:leading].tolist()
+        if p < len(values) and values[p - 1] > values[p]:  # Simchowitz, El Alaoui and Recht, STOC 2018
+            gap = (values[p - 1] - max(values[p], 0.0)) / values[p - 1]
+            spectrum["products"] = math.ceil(math.log(len(values)) / math.sqrt(gap))
     return {"kind": PCA.kind, "spectrum": spectrum}
 
 

@@ -24,6 +24,7 @@ from destiny.run.checkpointing import CheckpointFolder
 from destiny.run.choice import Choice, choose
 from destiny.run.driver import Driver
 from destiny.run.inputs import check_inputs, prepared_algorithm
+from destiny.run.link import checked_link
 from destiny.run.messages import PLAIN
 from destiny.run.observation import GlobalMeasures
 from destiny.run.options import SolveOptions
@@ -48,7 +49,7 @@ def prepare(
     topology.at(0)  # raises if a network of the user's own is not valid
     choice: Choice | None = None
     if algorithm is None:
-        choice = choose(ours, topology, o.tolerance, o.messages)
+        choice = choose(ours, topology, o.tolerance, o.messages, link=checked_link(o.link))
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
     message_memory.require_messages(o.messages, method, ours, topology)
