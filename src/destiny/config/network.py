@@ -1,0 +1,59 @@
+"""[network] of experiment and agent files: any builder, or a weight matrix alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from destiny import networks
+from destiny.config.kinds import arguments_table
+from destiny.config.tables import Table, about
+from destiny.errors import DestinyError, SettingsError
+from destiny.networks.kinds import FILE_TYPES, KINDS, MEANINGS
+from destiny.protocols import TopologyBase
+
+
+class Weights(Table, frozen=True):
+    """[network] without a kind."""
+
+    weights: Annotated[str, about("a .npy file with the mixing matrix")]
+
+
+def network_tables() -> list[Any]:
+    """[network] of every kind, for the schema of files: `networks.build` checks what is read."""
+    more = {"loss": float | None, "seed": int | None}  # the seed of the losses, if not of the network
+    tables = [
+        arguments_table(builder, f"Network_{kind}", {"agents"}, FILE_TYPES, more, MEANINGS, kind)
+        for kind, builder in KINDS.items()
+        if kind != "weights"
+    ]
+    return [Weights, *tables]
+
+
+def read_network(table: dict[str, Any], agents: int, folder: Path) -> TopologyBase:
+    """The network of a table; paths are relative to ``folder``."""
+    table = dict(table)
+    kind = table.pop("kind", None)
+    if kind is None:
+        if (
+            set(table) != {"weights"}
+            or not isinstance(table["weights"], str)
+            or table["weights"] in networks.RULES
+        ):
+            raise SettingsError(
+                "[network] needs the key 'kind', or weights alone, the name of a .npy file; found "
+                f"{', '.join(f'{key} = {value!r}' for key, value in table.items()) or 'neither'}"
+            )
+        kind, table = "weights", {"path": table["weights"]}
+    if not isinstance(kind, str):
+        raise SettingsError(f"[network] kind must be a text; found {kind!r}")
+    if "agents" in table:
+        raise SettingsError("[network] has no key 'agents': their number stands in [problem]")
+    if isinstance(table.get("path"), str):
+        table["path"] = str(folder / table["path"])
+    if str(table.get("weights", "")).endswith(".npy"):
+        raise SettingsError('[network] weights = "W.npy" stands alone, without kind')
+    try:
+        return networks.build(kind, agents, **table)
+    except DestinyError as error:
+        raise SettingsError(f"[network] {error}") from error

@@ -1,0 +1,307 @@
+"""[problem] of experiment and agent files: its keys, and the problem they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+import msgspec
+
+from destiny.config.kinds import arguments_table, fields_table, make
+from destiny.config.tables import Positive, Table, Whole, about, add_key, key_of, read
+from destiny.errors import DestinyError, SettingsError
+from destiny.problems import Centred, Privacy, batched, regularised
+from destiny.problems.cached import CachedProblem
+from destiny.problems.data import files
+from destiny.problems.data.partition import split_columns
+from destiny.problems.kinds import KINDS
+from destiny.problems.regularisers import REGULARISERS
+from destiny.protocols import ProblemBase
+
+LAYOUT = ("header", "sep", "decimal", "encoding", "thousands", "na_values", "skiprows")
+"""Of all .csv files; columns and index are of data or of targets alone."""
+OF_CSV = (*LAYOUT, "columns", "index", "target_columns", "target_index")
+LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *map(key_of, LAYOUT)})
+"""Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
+
+``data`` and ``targets`` say where an agent keeps its own files. The rest says how those files are written:
+samples in rows or columns, separator and decimal sign, a header line, a column of row labels. Two hospitals
+may export differently; once read, the numbers mean the same. Whatever changes what the numbers mean, or what
+is computed from them, does not belong here.
+"""
+NOT_SYNTHETIC = frozenset({"p", "agents", "scale"})  # arguments of random data that are keys of all problems
+Shares = Callable[["ProblemTable", str, int, Path], list[Any]]
+"""The agents' shares of the files that a key names: data or targets."""
+Index = str | int | list[str | int]
+
+
+class ProblemTable(Table, frozen=True):
+    """[problem] of both kinds of files; the types of kind, regulariser and privacy are added below."""
+
+    kind: Any
+    data: Any = None
+    targets: Any = None
+    synthetic: Annotated[dict[str, Any] | None, about("random data instead of files")] = None
+    samples: Annotated[
+        Literal["columns", "rows"] | None, about("whether a sample is a column or a row of the files")
+    ] = None
+    p: Annotated[int | None, about("number of components: columns of the answer")] = None
+    sizes: Annotated[
+        list[Whole] | None,
+        about("number of samples of each agent, if one file is not to be shared evenly"),
+    ] = None
+    scale: Annotated[float, about("data are multiplied by it")] = 1.0
+    precision: Annotated[Literal["auto", "float32", "float64"], about("of sdl: float32 is faster")] = "auto"
+    center: Annotated[bool | None, about("subtract the mean of everybody's samples, found by averaging")] = (
+        None
+    )
+    standardise: Annotated[bool, about("also divide each column by its standard deviation")] = False
+    regulariser: Any = None
+    privacy: Any = None
+    batch: Annotated[Positive | None, about("samples in a mini-batch, for methods that take them")] = None
+    header: Annotated[bool | None, about("whether .csv files begin with names of columns")] = None
+    sep: Annotated[str | None, about("what stands between the fields of .csv files")] = None
+    decimal: Annotated[Literal[".", ","] | None, about("the decimal sign of .csv files")] = None
+    encoding: Annotated[
+        str | None, about("of letters in .csv files: utf-8, or cp1252 of many Windows programs")
+    ] = None
+    thousands: Annotated[str | None, about("the sign between groups of three digits in .csv files")] = None
+    na_values: Annotated[
+        list[str] | None, about("texts that stand for a missing field of .csv files, which is refused")
+    ] = None
+    skiprows: Annotated[int | None, about("number of lines above the table in .csv files")] = None
+    columns: Annotated[list[str] | None, about("the columns to read, by name, in this order")] = None
+    index: Annotated[Index | None, about("columns with row labels, by name or by number from 0")] = None
+    target_columns: Annotated[list[str] | None, about("the same as columns, for targets")] = None
+    target_index: Annotated[Index | None, about("the same as index, for targets")] = None
+
+    def __post_init__(self) -> None:
+        kind, source = KINDS[self.kind], self.source
+        if self.samples is not None and self.data is None:
+            raise SettingsError("samples belong to data: they say how the files keep them")
+        if (self.targets is not None) != (kind.takes("targets") and self.data is not None):
+            having = " or ".join(name for name, each in KINDS.items() if each.takes("targets"))
+            raise SettingsError(f"targets belong to {having} with data, and {having} with data needs them")
+        self._check_csv()
+        if self.p is None and not (kind.takes("targets") and source != "synthetic"):
+            raise SettingsError("needs the key 'p': a whole number")
+        if self.precision != "auto" and not kind.takes("precision"):
+            raise SettingsError(f"precision does not belong to {self.kind}: leave it out")
+        if not kind.centred and (self.center or self.standardise):
+            having = " and ".join(name for name, each in KINDS.items() if each.centred)
+            raise SettingsError(f"center and standardise belong to {having}; found kind {self.kind!r}")
+        if self.standardise and self.center is False:
+            raise SettingsError("standardise also subtracts the mean: leave center = false out")
+        for key in ("center", "standardise", "regulariser", "privacy"):
+            if self.batch is not None and getattr(self, key):
+                raise SettingsError(
+                    f"batch does not go with {key}, which needs all samples: leave one of them out"
+                )
+        if self.privacy is not None and kind.private is None:
+            raise SettingsError(f"privacy does not belong to {self.kind}: leave it out")
+        if self.privacy is not None and self.standardise:
+            raise SettingsError(
+                "privacy goes with center, not with standardise: divide the columns by publicly known scales "
+                "first"
+            )
+
+    @property
+    def source(self) -> str:
+        """Where the data come from: the one of data, synthetic and what else was added that the file has."""
+        sources = [name for name in ("data", "synthetic", "dataset") if hasattr(self, name)]
+        given = [name for name in sources if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise SettingsError(f"needs one of {', '.join(sources)}; found {' and '.join(given) or 'none'}")
+        return given[0]
+
+    def _check_csv(self) -> None:
+        """Refuse keys of .csv files where there are none."""
+        for key in OF_CSV:
+            whose = ("targets",) if key.startswith("target_") else ("data", "targets")[: 1 + (key in LAYOUT)]
+            if getattr(self, key) is not None and not any(is_csv(getattr(self, name)) for name in whose):
+                raise SettingsError(
+                    f"{key_of(key)} belongs to {' or '.join(whose)} in .csv files: leave it out, or give the "
+                    "file a name that ends in .csv, .tsv or .txt"
+                )
+
+
+Files = Annotated[
+    str | list[str] | None,
+    about("a file, a name with {agent}, or a list with a file per agent; relative to this file"),
+]
+
+
+class ExperimentProblem(ProblemTable, frozen=True, kw_only=True):
+    """[problem] of experiment files, which have the data of all agents."""
+
+    agents: Annotated[Positive, about("how many parties there are")]
+    data: Files = None
+    targets: Annotated[str | list[str] | None, about("of olsr: files like those of data")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sizes is not None and len(self.sizes) != self.agents:
+            raise SettingsError(
+                f"sizes must be {self.agents} whole numbers, one per agent; found {self.sizes}"
+            )
+        if self.sizes is not None and self.data is not None and one_each(self.data):
+            raise SettingsError("sizes belong to one file for all agents: here each has its own")
+        for key in ("data", "targets"):
+            names = getattr(self, key)
+            if isinstance(names, list) and len(names) != self.agents:
+                raise SettingsError(
+                    f"{key} must name a different file for each of the {self.agents} agents; found {names}"
+                )
+
+
+class AgentProblem(ProblemTable, frozen=True):
+    """[problem] of agent files, which have the data of one agent."""
+
+    data: Annotated[str | None, about("the agent's own file, relative to this file")] = None
+    targets: Annotated[str | None, about("of olsr: a file like that of data")] = None
+
+
+add_key(
+    ProblemTable,
+    "kind",
+    Annotated[
+        Literal[tuple(KINDS)], about("pca, olsr (least squares, orthonormal columns) or sdl (dictionary)")
+    ],
+    msgspec.NODEFAULT,
+)
+_TERMS: Any = Union[tuple(fields_table(term, name) for name, term in REGULARISERS.items())]  # noqa: UP007
+add_key(ProblemTable, "regulariser", Annotated[_TERMS | None, about("a term that makes answers sparse")])
+add_key(
+    ProblemTable,
+    "privacy",
+    Annotated[fields_table(Privacy) | None, about("noise that hides single samples of pca")],
+)
+
+
+def build_problem(
+    table: ProblemTable, agents: int, folder: Path, shares: Shares | None = None, loaded: Any = None
+) -> Any:
+    """The problem of a table.
+
+    ``shares`` finds the agents' shares of files (`read_shares`); ``loaded`` is the problem itself, where its
+    data come from elsewhere.
+    """
+    problem = _of_data(table, agents, folder, shares or read_shares) if loaded is None else loaded
+    kind = KINDS[table.kind]
+    if table.batch is not None:
+        return batched(problem, table.batch)
+    if (privacy := read_privacy(table, folder)) is not None and kind.private is not None:
+        problem = kind.private(problem, privacy)
+    term = read_regulariser(table)
+    if table.center or table.standardise:
+        problem = Centred(problem, table.standardise)
+        return problem if term is None else problem + term
+    return problem if term is None else regularised(problem, term)
+
+
+def cached(problem: ProblemBase) -> ProblemBase:
+    """The problem, with a memory unless it has its own."""
+    return problem if isinstance(problem, Centred) else CachedProblem(problem)
+
+
+def _of_data(table: ProblemTable, agents: int, folder: Path, shares: Shares) -> Any:
+    """The problem of the data as they are."""
+    kind, options = KINDS[table.kind], problem_options(table)
+    if table.synthetic is not None:
+        where = "[problem] synthetic"
+        given = msgspec.structs.asdict(read(synthetic_table(table.kind), table.synthetic, where))
+        try:
+            return kind.synthetic(p=table.p, agents=table.sizes or agents, scale=table.scale, **given)
+        except DestinyError as error:
+            raise SettingsError(f"{where}: {error}") from error
+    silos = shares(table, "data", agents, folder)
+    if not kind.takes("targets"):
+        return kind.make(silos, p=table.p, **options)
+    problem = kind.make(silos, shares(table, "targets", agents, folder), **options)
+    require_p(table, problem.shape[1], f"targets has {problem.shape[1]} rows")
+    return problem
+
+
+def problem_options(table: ProblemTable) -> dict[str, Any]:
+    """The options that all sources of data have."""
+    kind = KINDS[table.kind]
+    return {key: getattr(table, key) for key in ("scale", "precision") if kind.takes(key)}
+
+
+def synthetic_table(kind: str) -> Any:
+    """The keys of random data."""
+    return arguments_table(KINDS[kind].synthetic, f"Synthetic_{kind}", NOT_SYNTHETIC)
+
+
+def require_p(table: ProblemTable, targets: int, why: str) -> None:
+    """Refuse a p that is not the number of targets."""
+    if table.p not in (None, targets):
+        raise SettingsError(f"[problem] p is {table.p} but {why}: make them equal")
+
+
+def read_regulariser(table: ProblemTable) -> Any:
+    """The regulariser, None without."""
+    term = table.regulariser
+    if term is None:
+        return None
+    return make(REGULARISERS[term.__struct_config__.tag], term, "[problem] regulariser")
+
+
+def read_privacy(table: ProblemTable, folder: Path) -> Privacy | None:
+    """The privacy, None without."""
+    if table.privacy is None:
+        return None
+    privacy: Privacy = make(Privacy, table.privacy, "[problem] privacy")
+    return privacy if privacy.secret is None else replace(privacy, secret=str(folder / privacy.secret))
+
+
+def shared_keys(table: ProblemTable, p: int) -> dict[str, Any]:
+    """What must be equal at all agents, defaults written out: tables that mean the same are equal."""
+    keys = {key: value for key, value in msgspec.to_builtins(table).items() if key not in LOCAL}
+    keys |= {"p": p, "center": bool(table.center or table.standardise)}  # the latter also subtracts the mean
+    if table.synthetic is not None:
+        keys["synthetic"] = msgspec.to_builtins(read(synthetic_table(table.kind), table.synthetic, ""))
+    if (privacy := read_privacy(table, Path())) is not None:
+        keys["privacy"] = privacy.settings
+    return keys
+
+
+def is_csv(names: str | list[str] | None) -> bool:
+    """Whether there is a .csv file among them."""
+    return any(files.is_csv(name) for name in ([names] if isinstance(names, str) else names or []))
+
+
+def one_each(names: str | list[str]) -> bool:
+    """Whether every agent has a file of its own, not all one together."""
+    return isinstance(names, list) or "{agent" in names
+
+
+def file_options(table: ProblemTable, key: str) -> dict[str, Any]:
+    """How to read the files of ``key``, as `data.File` and `data.silos` take it."""
+    prefix = "target_" if key == "targets" else ""
+    layout = {k: getattr(table, k) for k in LAYOUT if is_csv(getattr(table, key))}
+    layout |= {k: getattr(table, prefix + k) for k in ("columns", "index")}
+    layout = {k: value for k, value in layout.items() if value is not None}
+    try:
+        return {
+            "samples": table.samples,
+            "csv": files.Csv(**layout, prefix=key_of(prefix) + "-" * bool(prefix)),
+        }
+    except DestinyError as error:
+        raise SettingsError(f"[problem] {error}") from error
+
+
+def read_shares(table: ProblemTable, key: str, agents: int, folder: Path) -> list[Any]:
+    """The agents' shares of the file or files a key names."""
+    names, options = getattr(table, key), file_options(table, key)
+    if isinstance(names, list):
+        return list(files.silos([folder / name for name in names], agents, **options))
+    if one_each(names) or (files.WRONG_FIELD.search(names) and not (folder / names).exists()):
+        # Braces in the folder's own name are not ours to fill in.
+        home = str(folder).replace("{", "{{").replace("}", "}}")
+        return list(files.silos(Path(home) / names, agents, **options))
+    whole = files.File(str(folder / names), **options)
+    columns = whole.feature_names()
+    return list(split_columns(whole(), table.sizes or agents, what=names, names=columns, ids=whole.row_ids()))
