@@ -42,12 +42,20 @@ WRONG = {
     "listen without a port": (r'listen = "[^"]*"', 'listen = "here"', "[agent] listen must be HOST:PORT"),
     "an index too many": (r"index = 0", "index = 2", "index must be from 0 to 1; found 2"),
     "a deadline below zero": (r"deadline = \d+", "deadline = -1", "deadline must be a number of seconds"),
-    "no neighbour": (r"(?s)\[\[neighbour\]\].*", "neighbour = []", "neighbour must be a list of at least one table"),
+    "no neighbour": (
+        r"(?s)\[\[neighbour\]\].*",
+        "neighbour = []",
+        "neighbour must be a list of at least one table",
+    ),
     "oneself as neighbour": (r"index = 1\n", "index = 0\n", "that of another of the 2 agents"),
     "agents in the problem": (r"\[problem\]", "[problem]\nagents = 2", "[problem] has no key 'agents'"),
     "two methods": (r"\[algorithm\]", "[[algorithm]]", "algorithm must be a table"),
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
-    "no checkpoints": (r"checkpoint = \d+", "checkpoint = 0", "checkpoint must be a whole number of at least 1"),
+    "no checkpoints": (
+        r"checkpoint = \d+",
+        "checkpoint = 0",
+        "checkpoint must be a whole number of at least 1",
+    ),
     "a tolerance below zero": (r"tolerance = .*", "tolerance = -1", "tolerance must be a number >= 0"),
     "a tolerance of nan": (r"tolerance = .*", "tolerance = nan", "tolerance must be a number >= 0"),
     "rounds below zero": (r"rounds = \d+", "rounds = -1", "rounds must be a whole number >= 0; found -1"),
@@ -238,7 +246,9 @@ def test_init_takes_over_what_agents_know_and_its_comments_are_true(tmp_path):
     assert "tolerance = 1e-05" in text or "tolerance = 1e-5" in text
     assert "checkpoint = 7 " in text
     path.write_text(text.replace("checkpoint = 7", "checkpoint = 0"))
-    with pytest.raises(destiny.SettingsError, match=r"\[run\] checkpoint must be a whole number of at least 1; found 0"):
+    with pytest.raises(
+        destiny.SettingsError, match=r"\[run\] checkpoint must be a whole number of at least 1; found 0"
+    ):
         agents.read(path)
     assert "0 = never" not in re.search("^checkpoint.*", text, re.MULTILINE).group()
     path.write_text(re.sub("(?m)^lambda.*\n", "", text))

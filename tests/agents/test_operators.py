@@ -11,6 +11,7 @@ import threading
 import time
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -69,7 +70,7 @@ def shared(**keys):
     return shared_keys(tables.read(AgentProblem, {"data": "mine.npy", "p": 2} | keys, "[problem]"), 2)
 
 
-FIELDS = inspect.type_info(tables.complete(AgentProblem)).fields
+FIELDS: Any = inspect.type_info(tables.complete(AgentProblem)).fields
 
 
 @pytest.mark.parametrize("key", [field.encode_name for field in FIELDS])
@@ -102,7 +103,7 @@ def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
 
 
 def test_a_hello_has_room_for_long_lists(tmp_path, monkeypatch):
-    monkeypatch.setitem(tables._ADDED, AgentProblem, {"labels": (list[str] | None, None)})
+    monkeypatch.setitem(tables._ADDED, AgentProblem, {"labels": (list[str] | None, None, "")})
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nlabels = {json.dumps(['a name'] * 2000)}"))
     assert len(party.settings(0).hello.pack()) < 4096
     assert agents.read(party.home(0) / "agent.toml").common["problem.labels"].startswith("sha256 ")

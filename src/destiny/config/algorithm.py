@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from destiny.algorithms import ASYNC_KINDS, KINDS
 from destiny.config.kinds import fields_table, make, resolve
-from destiny.config.tables import Table, about, read
+from destiny.config.tables import Table, read
 from destiny.errors import SettingsError
 
 
 class Method(Table, frozen=True):
-    """What the table of every method has beside its settings; alone it asks for a method to be chosen."""
+    """What the table of every method has beside its settings; alone it asks for a method to be chosen.
 
-    label: Annotated[str | None, about("names the results")] = None
+    label: names the results
+    """
+
+    label: str | None = None
 
 
 def method_kinds() -> dict[str, type[Any]]:

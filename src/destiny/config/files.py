@@ -9,22 +9,25 @@ import msgspec
 import numpy as np
 
 from destiny.config.problem import AgentProblem, ExperimentProblem
-from destiny.config.tables import Positive, Table, Whole, about
+from destiny.config.tables import Positive, Table, Whole, add_key, complete
 from destiny.errors import SettingsError
 from destiny.protocols import Array
 from destiny.validation import is_number
 
 MOST_AGENTS = 100_000
 LONGEST = 100  # characters of a name
-ROUNDS = "at most so many messages to each neighbour"
-EVERY = "measure every so many steps"
+AT_LEAST_ONE = msgspec.Meta(min_length=1)
 
 
 class Start(Table, frozen=True):
-    """[start]."""
+    """[start].
 
-    seed: Annotated[int, about("of a random start")] = 0
-    file: Annotated[str | None, about("an n x p matrix in a .npy file")] = None
+    seed: of a random start
+    file: an n x p matrix in a .npy file
+    """
+
+    seed: int = 0
+    file: str | None = None
 
     def point(self, folder: Path) -> Array | None:
         """The point in the file: an n x p matrix, or d x n x p; None without a file."""
@@ -41,74 +44,99 @@ class Start(Table, frozen=True):
 
 
 class Messages(Table, frozen=True):
-    """[messages] of experiment files."""
+    """[messages].
 
-    private: Annotated[bool | None, about("whether neighbours learn sums, not what one agent sends")] = None
-    bits: Annotated[int | None, about("of a number in a message: 8, 16 or 64")] = None
-    clip: Annotated[
-        int | None, about("neighbours of an agent that may lie; the answer is then approximate")
-    ] = None
+    private: whether neighbours learn sums, not what one agent sends; the same at all agents
+    bits: of a number in a message: 8, 16 or 64; the same at all agents
+    clip: neighbours of an agent that may lie; the answer is then approximate; the same at all agents
+    """
+
+    private: bool | None = None
+    bits: int | None = None
+    clip: int | None = None
 
 
 class ExperimentStop(Table, frozen=True):
-    """[stop] of experiment files."""
+    """[stop] of experiment files.
 
-    rounds: Annotated[int | None, about(ROUNDS)] = None
-    seconds: Annotated[float | None, about("at most so long")] = None
-    tolerance: Annotated[
-        float | None,
-        about("converged when stationarity, consensus and feasibility are all below it; 0 = never"),
-    ] = None
-    decentralised: Annotated[bool | None, about("the agents find out and agree by themselves")] = None
+    rounds: at most so many messages to each neighbour
+    seconds: at most so long
+    tolerance: converged when stationarity, consensus and feasibility are all below it; 0 = never
+    decentralised: the agents find out and agree by themselves
+    """
+
+    rounds: int | None = None
+    seconds: float | None = None
+    tolerance: float | None = None
+    decentralised: bool | None = None
 
 
 class ExperimentRun(Table, frozen=True):
-    """[run] of experiment files."""
+    """[run] of experiment files.
 
-    every: Annotated[Whole | None, about(EVERY)] = None
-    checkpoint: Annotated[Whole | None, about("save every so many steps; 0 = never")] = None
-    threads: Annotated[int | None, about("worker threads; the answer is the same")] = None
+    every: measure every so many steps
+    checkpoint: save every so many steps; 0 = never
+    threads: worker threads; the answer is the same
+    """
+
+    every: Whole | None = None
+    checkpoint: Whole | None = None
+    threads: int | None = None
 
 
 class Mpi(Table, frozen=True):
-    """[mpi] of experiment files."""
+    """[mpi] of experiment files.
 
-    agents_per_rank: Annotated[
-        int | list[int] | None, about("a number, or a list with one for each rank")
-    ] = None
-    map: Annotated[list[int] | None, about("the rank of each agent")] = None
+    agents-per-rank: a number, or a list with one for each rank
+    map: the rank of each agent
+    """
+
+    agents_per_rank: int | list[int] | None = None
+    map: list[int] | None = None
 
 
 class ExperimentFile(Table, frozen=True):
-    """An experiment file."""
+    """An experiment file.
 
-    problem: Annotated[ExperimentProblem, about("what is solved, and where the data are")]
-    network: Annotated[dict[str, Any], about("who talks to whom")]
-    start: Annotated[Start, about("where all agents begin")] = Start()
-    algorithm: Annotated[
-        list[dict[str, Any]],
-        msgspec.Meta(
-            min_length=1,
-            description="the method, or several to compare; chosen by problem and network if left out",
-        ),
-    ] = msgspec.field(default_factory=lambda: [{}])
-    stop: Annotated[ExperimentStop, about("when a run ends")] = ExperimentStop()
-    run: Annotated[ExperimentRun, about("how often to measure and to save")] = ExperimentRun()
-    mpi: Annotated[Mpi, about("which rank hosts which agents")] = Mpi()
-    messages: Annotated[Messages, about("how messages travel and what neighbours learn")] = Messages()
+    problem: what is solved, and where the data are
+    network: who talks to whom
+    start: where all agents begin
+    algorithm: the method, or several to compare; chosen by problem and network if left out
+    stop: when a run ends
+    run: how often to measure and to save
+    mpi: which rank hosts which agents
+    messages: how messages travel and what neighbours learn
+    """
+
+    problem: ExperimentProblem
+    network: dict[str, Any]
+    start: Start = Start()
+    algorithm: Annotated[list[dict[str, Any]], AT_LEAST_ONE] = msgspec.field(default_factory=lambda: [{}])
+    stop: ExperimentStop = ExperimentStop()
+    run: ExperimentRun = ExperimentRun()
+    mpi: Mpi = Mpi()
+    messages: Messages = Messages()
 
 
 class Agent(Table, frozen=True):
-    """[agent]."""
+    """[agent].
 
-    name: Annotated[str, about("as in the agent's certificate")]
-    index: Annotated[Whole, about("its number among the agents, from 0")]
-    agents: Annotated[int, msgspec.Meta(ge=2, le=MOST_AGENTS), about("how many there are")]
-    run: Annotated[str, about("the same at all agents; each run needs a new name")]
-    listen: Annotated[str, about("where neighbours call; 0.0.0.0:PORT for all addresses of the machine")]
-    out: Annotated[str, about("folder for the results")] = "results"
-    deadline: Annotated[float, about("seconds to wait for a neighbour; 0 = for ever")] = 600.0
-    """Long enough to restart a machine."""
+    name: as in the agent's certificate
+    index: its number among the agents, from 0
+    agents: how many there are
+    run: the same at all agents; each run needs a new name
+    listen: where neighbours call; 0.0.0.0:PORT for all addresses of the machine
+    out: folder for the results
+    deadline: seconds to wait for a neighbour; 0 = for ever
+    """
+
+    name: str
+    index: Whole
+    agents: Annotated[int, msgspec.Meta(ge=2, le=MOST_AGENTS)]
+    run: str
+    listen: str
+    out: str = "results"
+    deadline: float = 600.0  # long enough to restart a machine
 
     def __post_init__(self) -> None:
         if self.index >= self.agents:
@@ -121,44 +149,59 @@ class Agent(Table, frozen=True):
 
 
 class Tls(Table, frozen=True):
-    """[tls]."""
+    """[tls].
 
-    ca: Annotated[str, about("the authority whose certificates are accepted, or several in one file")]
-    certificate: Annotated[str, about("this agent's certificate")]
-    key: Annotated[str, about("its key, readable by its owner alone")]
-    crl: Annotated[str | None, about("a revocation list")] = None
+    ca: the authority whose certificates are accepted, or several in one file
+    certificate: this agent's certificate
+    key: its key, readable by its owner alone
+    crl: a revocation list
+    """
+
+    ca: str
+    certificate: str
+    key: str
+    crl: str | None = None
 
 
 class Neighbour(Table, frozen=True):
-    """[[neighbour]]."""
+    """[[neighbour]].
 
-    name: Annotated[str, about("as in its certificate")]
-    index: Annotated[Whole, about("its number among the agents")]
-    address: Annotated[str, about("where to call it")]
-    identity: Annotated[str | None, about("the name in its certificate, if it is another")] = None
-    dial: Annotated[bool | None, about("whether this agent dials; by default the lower index does")] = None
-    authority: Annotated[str | None, about("the one authority that must have signed its certificate")] = None
-    fingerprint: Annotated[str | list[str] | None, about("the one certificate it may show, or a list")] = None
-    neighbours: Annotated[
-        list[int] | None,
-        about("the indices of all its neighbours: it cannot name others then, nor fewer"),
-    ] = None
+    name: as in its certificate
+    index: its number among the agents
+    address: where to call it
+    identity: the name in its certificate, if it is another
+    dial: whether this agent dials; by default the lower index does
+    authority: the one authority that must have signed its certificate
+    fingerprint: the one certificate it may show, or a list
+    neighbours: the indices of all its neighbours: it cannot name others then, nor fewer
+    """
+
+    name: str
+    index: Whole
+    address: str
+    identity: str | None = None
+    dial: bool | None = None
+    authority: str | None = None
+    fingerprint: str | list[str] | None = None
+    neighbours: list[int] | None = None
 
     def __post_init__(self) -> None:
         parse_address(self.address, f"{self.name!r} address")
 
 
 class AgentStop(Table, frozen=True):
-    """[stop] of agent files."""
+    """[stop] of agent files.
 
-    rounds: Annotated[int | None, about(ROUNDS)] = None
-    tolerance: Annotated[float | None, about("on every agent's local residual; 0 = never")] = None
-    diameter: Annotated[
-        Positive | None, about("of the network: the longest shortest way between two agents")
-    ] = None
-    spectrum: Annotated[
-        tuple[float, float] | None, about("least and largest eigenvalue of the weights other than 1")
-    ] = None
+    rounds: at most so many messages to each neighbour
+    tolerance: on every agent's local residual; 0 = never
+    diameter: of the network: the longest shortest way between two agents
+    spectrum: least and largest eigenvalue of the weights other than 1
+    """
+
+    rounds: int | None = None
+    tolerance: float | None = None
+    diameter: Positive | None = None
+    spectrum: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         ends = self.spectrum
@@ -167,45 +210,53 @@ class AgentStop(Table, frozen=True):
 
 
 class AgentRun(Table, frozen=True):
-    """[run] of agent files."""
+    """[run] of agent files.
 
-    every: Annotated[Positive | None, about(EVERY)] = None
-    checkpoint: Annotated[
-        Positive | None, about("save every so many steps (wakes, if asynchronous), at least 1")
-    ] = None
+    every: measure every so many steps
+    checkpoint: save every so many steps (wakes, if asynchronous), at least 1
+    """
+
+    every: Positive | None = None
+    checkpoint: Positive | None = None
 
 
 class AgentMessages(Messages, frozen=True):
-    """[messages] of agent files."""
+    """[messages] of agent files.
 
-    participants: Annotated[list[str], about("who may take part, in the order of their index")] = (
-        msgspec.field(default_factory=list)
-    )
+    participants: who may take part, in the order of their index
+    """
+
+    participants: list[str] = msgspec.field(default_factory=list)
 
 
 class AgentFile(Table, frozen=True):
-    """An agent file."""
+    """An agent file.
 
-    agent: Annotated[Agent, about("this agent")]
-    tls: Annotated[Tls, about("files of the certificates")]
-    neighbour: Annotated[
-        list[Neighbour], msgspec.Meta(description="one of the agents this agent talks to", min_length=1)
-    ]
-    problem: Annotated[
-        AgentProblem, about("what is solved; the same at all agents, but for the agent's own files")
-    ]
-    network: Annotated[
-        dict[str, Any] | None, about("all links, where weights are not metropolis or links come and go")
-    ] = None
-    start: Annotated[Start, about("where all agents begin")] = Start()
-    algorithm: Annotated[
-        dict[str, Any], about("the method; chosen by the problem and the network if left out")
-    ] = msgspec.field(default_factory=dict)
-    stop: Annotated[AgentStop, about("when the run ends")] = AgentStop()
-    run: Annotated[AgentRun, about("how often to measure and to save")] = AgentRun()
-    messages: Annotated[
-        AgentMessages, about("how messages travel and what neighbours learn; the same at all agents")
-    ] = AgentMessages()
+    agent: this agent
+    tls: files of the certificates
+    neighbour: one of the agents this agent talks to
+    problem: what is solved; the same at all agents, but for the agent's own files
+    network: all links, where weights are not metropolis or links come and go
+    start: where all agents begin
+    algorithm: the method; chosen by the problem and the network if left out
+    stop: when the run ends
+    run: how often to measure and to save
+    messages: how messages travel and what neighbours learn
+    """
+
+    agent: Agent
+    tls: Tls
+    neighbour: list[Neighbour]
+    problem: AgentProblem
+    network: dict[str, Any] | None = None
+    start: Start = Start()
+    algorithm: dict[str, Any] = msgspec.field(default_factory=dict)
+    stop: AgentStop = AgentStop()
+    run: AgentRun = AgentRun()
+    messages: AgentMessages = AgentMessages()
+
+
+add_key(AgentFile, "neighbour", Annotated[list[complete(Neighbour)], AT_LEAST_ONE], default=msgspec.NODEFAULT)
 
 
 def parse_address(text: str, where: str) -> tuple[str, int]:

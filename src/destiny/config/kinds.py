@@ -13,18 +13,17 @@ from functools import cache
 from importlib import import_module
 from inspect import signature
 from types import MappingProxyType, SimpleNamespace
-from typing import Annotated, Any, Union, get_args, get_type_hints
+from typing import Any, Union, get_args, get_type_hints
 
 import msgspec
 
 from destiny.algorithms.blocks.step_sizes import RULES, StepRule
-from destiny.config.tables import Table, about, key_of, read
+from destiny.config.tables import Table, key_of, read
 from destiny.errors import DestinyError, SettingsError
 from destiny.validation import did_you_mean
 
 PLUGIN = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 """``package.module:Class``, a kind that is not the package's own."""
-KEYS = {"step_size": "step"}  # fields whose key is not their name
 
 
 def resolve(kind: object, kinds: Mapping[str, Any], where: str) -> Any:
@@ -58,12 +57,10 @@ def _fields_table(kind: type[Any], tag: str | None = None, base: type[Table] = T
             hint = Union[tuple(fields_table(rule, name) for name, rule in RULES.items())]  # noqa: UP007
         elif not field.init or any(map(is_dataclass, get_args(hint))):
             continue
-        default: Any = {"name": KEYS.get(field.name, key_of(field.name))}
-        if field.default is not MISSING:
-            default["default"] = field.default
-        elif field.default_factory is not MISSING:
-            default["default_factory"] = field.default_factory
-        entries.append((field.name, hint, msgspec.field(**default)))
+        default = msgspec.NODEFAULT if field.default is MISSING else field.default
+        if field.default_factory is not MISSING:
+            default = msgspec.field(default_factory=field.default_factory)
+        entries.append((field.name, hint, default))
     return _table(kind.__name__, entries, tag, base)
 
 
@@ -76,7 +73,6 @@ def arguments_table(
     without: Collection[str] = (),
     types: Mapping[str, Any] = MappingProxyType({}),
     more: Mapping[str, Any] = MappingProxyType({}),
-    meanings: Mapping[str, str] = MappingProxyType({}),
     tag: str | None = None,
 ) -> Any:
     """The table whose keys are the arguments of a function, ``without`` some and with ``more``, all optional.
@@ -92,9 +88,6 @@ def arguments_table(
             entries[argument] = (argument, hints[argument], default)
     for argument, hint in more.items():
         entries.setdefault(argument, (argument, hint, None))
-    for argument, (_, hint, default) in entries.items():
-        if argument in meanings:
-            entries[argument] = (argument, Annotated[hint, about(meanings[argument])], default)
     return _table(name, list(entries.values()), tag, Table)
 
 
@@ -110,7 +103,7 @@ def make(kind: type[Any], table: Any, where: str) -> Any:
         if hasattr(table, field.name):
             value = getattr(table, field.name)
             if isinstance(value, Table):
-                value = make(RULES[str(value.__struct_config__.tag)], value, f"{where} {KEYS[field.name]}")
+                value = make(RULES[str(value.__struct_config__.tag)], value, f"{where} {key_of(field.name)}")
             given[field.name] = tuple(value) if isinstance(value, list) else value
     try:
         return kind(**given)

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from destiny import networks
 from destiny.config.kinds import arguments_table
-from destiny.config.tables import Table, about
+from destiny.config.tables import Table
 from destiny.errors import DestinyError, SettingsError
 from destiny.networks.kinds import FILE_TYPES, KINDS, MEANINGS
 from destiny.protocols import TopologyBase
 
 
 class Weights(Table, frozen=True):
-    """[network] without a kind."""
+    """[network] without a kind.
 
-    weights: Annotated[str, about("a .npy file with the mixing matrix")]
+    weights: a .npy file with the mixing matrix
+    """
+
+    weights: str
 
 
 def network_tables() -> list[Any]:
     """[network] of every kind, for the schema of files: `networks.build` checks what is read."""
     more = {"loss": float | None, "seed": int | None}  # the seed of the losses, if not of the network
-    tables = [
-        arguments_table(builder, f"Network_{kind}", {"agents"}, FILE_TYPES, more, MEANINGS, kind)
-        for kind, builder in KINDS.items()
-        if kind != "weights"
-    ]
-    return [Weights, *tables]
+    made = [Weights]
+    for kind, builder in KINDS.items():
+        if kind != "weights":
+            table = arguments_table(builder, f"Network_{kind}", {"agents"}, FILE_TYPES, more, kind)
+            table.__doc__ = "\n".join(f"{key}: {text}" for key, text in MEANINGS.items())
+            made.append(table)
+    return made
 
 
 def read_network(table: dict[str, Any], agents: int, folder: Path) -> TopologyBase:

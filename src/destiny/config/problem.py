@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Any, Literal, Union, get_type_hints
 
 import msgspec
 
 from destiny.config.kinds import arguments_table, fields_table, make
-from destiny.config.tables import Positive, Table, Whole, about, add_key, key_of, read
+from destiny.config.tables import Positive, Table, Whole, add_key, key_of, read
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems import Centred, Privacy, batched, regularised
 from destiny.problems.cached import CachedProblem
@@ -20,9 +20,10 @@ from destiny.problems.kinds import KINDS
 from destiny.problems.regularisers import REGULARISERS
 from destiny.protocols import ProblemBase
 
-LAYOUT = ("header", "sep", "decimal", "encoding", "thousands", "na_values", "skiprows")
-"""Of all .csv files; columns and index are of data or of targets alone."""
-OF_CSV = (*LAYOUT, "columns", "index", "target_columns", "target_index")
+OF_EACH = ("columns", "index")  # keys of .csv files that data and targets have apart
+LAYOUT = tuple(f.name for f in fields(files.Csv) if f.name not in (*OF_EACH, "gaps", "prefix"))
+"""Keys of all .csv files: the settings of `Csv`."""
+OF_CSV = (*LAYOUT, *OF_EACH, *(f"target_{key}" for key in OF_EACH))
 LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *map(key_of, LAYOUT)})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
 
@@ -34,48 +35,52 @@ is computed from them, does not belong here.
 NOT_SYNTHETIC = frozenset({"p", "agents", "scale"})  # arguments of random data that are keys of all problems
 Shares = Callable[["ProblemTable", str, int, Path], list[Any]]
 """The agents' shares of the files that a key names: data or targets."""
-Index = str | int | list[str | int]
 
 
 class ProblemTable(Table, frozen=True):
-    """[problem] of both kinds of files; the types of kind, regulariser and privacy are added below."""
+    """[problem] of both kinds of files; keys whose types are found elsewhere are added below.
 
-    kind: Any
+    kind: pca, olsr (least squares, orthonormal columns) or sdl (dictionary)
+    data: a file, a name with {agent}, or a list with a file per agent; relative to this file
+    targets: of olsr: files like those of data
+    synthetic: random data instead of files
+    samples: whether a sample is a column or a row of the files
+    p: number of components: columns of the answer
+    sizes: number of samples of each agent, if one file is not to be shared evenly
+    scale: data are multiplied by it
+    precision: of sdl: float32 is faster
+    center: subtract the mean of everybody's samples, found by averaging
+    standardise: also divide each column by its standard deviation
+    regulariser: a term that makes answers sparse
+    privacy: noise that hides single samples of pca
+    batch: samples in a mini-batch, for methods that take them
+    header: whether .csv files begin with names of columns
+    sep: what stands between the fields of .csv files
+    decimal: the decimal sign of .csv files
+    encoding: of letters in .csv files: utf-8, or cp1252 of many Windows programs
+    thousands: the sign between groups of three digits in .csv files
+    na-values: texts that stand for a missing field of .csv files, which is refused
+    skiprows: number of lines above the table in .csv files
+    columns: the columns to read, by name, in this order
+    index: columns with row labels, by name or by number from 0
+    target-columns: the same as columns, for targets
+    target-index: the same as index, for targets
+    """
+
+    kind: str
     data: Any = None
     targets: Any = None
-    synthetic: Annotated[dict[str, Any] | None, about("random data instead of files")] = None
-    samples: Annotated[
-        Literal["columns", "rows"] | None, about("whether a sample is a column or a row of the files")
-    ] = None
-    p: Annotated[int | None, about("number of components: columns of the answer")] = None
-    sizes: Annotated[
-        list[Whole] | None,
-        about("number of samples of each agent, if one file is not to be shared evenly"),
-    ] = None
-    scale: Annotated[float, about("data are multiplied by it")] = 1.0
-    precision: Annotated[Literal["auto", "float32", "float64"], about("of sdl: float32 is faster")] = "auto"
-    center: Annotated[bool | None, about("subtract the mean of everybody's samples, found by averaging")] = (
-        None
-    )
-    standardise: Annotated[bool, about("also divide each column by its standard deviation")] = False
+    synthetic: dict[str, Any] | None = None
+    samples: Literal["columns", "rows"] | None = None
+    p: int | None = None
+    sizes: list[Whole] | None = None
+    scale: float = 1.0
+    precision: Literal["auto", "float32", "float64"] = "auto"
+    center: bool | None = None
+    standardise: bool = False
     regulariser: Any = None
     privacy: Any = None
-    batch: Annotated[Positive | None, about("samples in a mini-batch, for methods that take them")] = None
-    header: Annotated[bool | None, about("whether .csv files begin with names of columns")] = None
-    sep: Annotated[str | None, about("what stands between the fields of .csv files")] = None
-    decimal: Annotated[Literal[".", ","] | None, about("the decimal sign of .csv files")] = None
-    encoding: Annotated[
-        str | None, about("of letters in .csv files: utf-8, or cp1252 of many Windows programs")
-    ] = None
-    thousands: Annotated[str | None, about("the sign between groups of three digits in .csv files")] = None
-    na_values: Annotated[
-        list[str] | None, about("texts that stand for a missing field of .csv files, which is refused")
-    ] = None
-    skiprows: Annotated[int | None, about("number of lines above the table in .csv files")] = None
-    columns: Annotated[list[str] | None, about("the columns to read, by name, in this order")] = None
-    index: Annotated[Index | None, about("columns with row labels, by name or by number from 0")] = None
-    target_columns: Annotated[list[str] | None, about("the same as columns, for targets")] = None
-    target_index: Annotated[Index | None, about("the same as index, for targets")] = None
+    batch: Positive | None = None
 
     def __post_init__(self) -> None:
         kind, source = KINDS[self.kind], self.source
@@ -127,18 +132,15 @@ class ProblemTable(Table, frozen=True):
                 )
 
 
-Files = Annotated[
-    str | list[str] | None,
-    about("a file, a name with {agent}, or a list with a file per agent; relative to this file"),
-]
-
-
 class ExperimentProblem(ProblemTable, frozen=True, kw_only=True):
-    """[problem] of experiment files, which have the data of all agents."""
+    """[problem] of experiment files, which have the data of all agents.
 
-    agents: Annotated[Positive, about("how many parties there are")]
-    data: Files = None
-    targets: Annotated[str | list[str] | None, about("of olsr: files like those of data")] = None
+    agents: how many parties there are
+    """
+
+    agents: Positive
+    data: str | list[str] | None = None
+    targets: str | list[str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,27 +159,23 @@ class ExperimentProblem(ProblemTable, frozen=True, kw_only=True):
 
 
 class AgentProblem(ProblemTable, frozen=True):
-    """[problem] of agent files, which have the data of one agent."""
+    """[problem] of agent files, which have the data of one agent.
 
-    data: Annotated[str | None, about("the agent's own file, relative to this file")] = None
-    targets: Annotated[str | None, about("of olsr: a file like that of data")] = None
+    data: the agent's own file, relative to this file
+    targets: of olsr: a file like that of data
+    """
+
+    data: str | None = None
+    targets: str | None = None
 
 
-add_key(
-    ProblemTable,
-    "kind",
-    Annotated[
-        Literal[tuple(KINDS)], about("pca, olsr (least squares, orthonormal columns) or sdl (dictionary)")
-    ],
-    msgspec.NODEFAULT,
-)
 _TERMS: Any = Union[tuple(fields_table(term, name) for name, term in REGULARISERS.items())]  # noqa: UP007
-add_key(ProblemTable, "regulariser", Annotated[_TERMS | None, about("a term that makes answers sparse")])
-add_key(
-    ProblemTable,
-    "privacy",
-    Annotated[fields_table(Privacy) | None, about("noise that hides single samples of pca")],
-)
+_CSV = get_type_hints(files.Csv)
+add_key(ProblemTable, "kind", Literal[tuple(KINDS)], default=msgspec.NODEFAULT)
+add_key(ProblemTable, "regulariser", _TERMS | None)
+add_key(ProblemTable, "privacy", fields_table(Privacy) | None)
+for _key in OF_CSV:
+    add_key(ProblemTable, _key, _CSV[_key.removeprefix("target_")] | None)
 
 
 def build_problem(

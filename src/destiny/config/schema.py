@@ -28,7 +28,7 @@ def document(title: str, file: type[Table]) -> dict[str, Any]:
         "algorithm": [Method, *method_tables(), PluginMethod],
         "synthetic": [synthetic_table(kind) for kind in KINDS],
     }
-    types = [complete(file), *(table for tables in by_kind.values() for table in tables)]
+    types = [complete(file), *(complete(table) for tables in by_kind.values() for table in tables)]
     refs, components = msgspec.json.schema_components(types, ref_template="#/definitions/{name}")
     choices = iter(refs[1:])
     anything = {key: {"anyOf": [next(choices) for _ in tables]} for key, tables in by_kind.items()}

@@ -18,6 +18,7 @@ T = TypeVar("T")
 PATH = re.compile(r" - at `\$([^`]*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 FIELD = re.compile(r"required field `([^`]*)`")
+MEANING = re.compile(r"^ *([a-z-]+): (.*)$", re.MULTILINE)
 FEW = 3  # choices that are spelled out with "or"
 WORDS: dict[type, str] = {
     inspect.FloatType: "a number",
@@ -57,55 +58,55 @@ OTHER_NAMES = {
 
 def key_of(field: str) -> str:
     """The key of a field: hyphens for underscores, and none at the ends."""
-    return field.strip("_").replace("_", "-")
+    return "step" if field == "step_size" else field.strip("_").replace("_", "-")
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=key_of):
     """Base of the tables of files; None stands for a key that is not there.
 
-    A class may check its keys together in ``__post_init__``: a `SettingsError` that begins with a verb, as
-    the name of the table is put before it.
+    Lines ``key: meaning`` of the docstring are what editors show and what `toml_text` writes beside a key. A
+    class may check its keys together in ``__post_init__``: a `SettingsError` that begins with a verb, as the
+    name of the table is put before it.
     """
 
 
 Whole = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+_ADDED: dict[type, dict[str, tuple[Any, Any, str]]] = {}
 
 
-def about(meaning: str) -> msgspec.Meta:
-    """What a key means, for editors and for the comments of new files."""
-    return msgspec.Meta(description=meaning)
-
-
-_ADDED: dict[type, dict[str, tuple[Any, Any]]] = {}
-
-
-def add_key(table: type[Table], name: str, kind: Any, default: Any = None) -> None:
+def add_key(table: type[Table], name: str, kind: Any, meaning: str = "", default: Any = None) -> None:
     """Let a table have one key more, or one of another type: how extensions and registries enter files.
 
     The value is an attribute of what `read` returns, though not of the class that type checkers know.
     """
-    _ADDED.setdefault(table, {})[name] = (kind, default)
+    _ADDED.setdefault(table, {})[name] = (kind, default, meaning)
 
 
 def complete(table: type[Any]) -> Any:
-    """The table with the keys that were added to it and to the tables in it."""
-    hints, full_hints = get_type_hints(table), get_type_hints(table, include_extras=True)
-    added = {name: entry for base in reversed(table.__mro__) for name, entry in _ADDED.get(base, {}).items()}
-    entries: dict[str, tuple[Any, Any]] = {}
-    changes = bool(added)
+    """The table with the keys that were added to it and to the tables in it, and with what keys mean."""
+    meanings = {
+        key: text for base in reversed(table.__mro__) for key, text in MEANING.findall(base.__doc__ or "")
+    }
+    hints, entries = get_type_hints(table, include_extras=True), {}
     for field in msgspec.structs.fields(table):
-        hint, kind = hints[field.name], full_hints[field.name]
-        default: Any = field.default
-        if field.default_factory is not msgspec.NODEFAULT:
+        kind, default = hints[field.name], field.default
+        if isinstance(kind, type) and issubclass(kind, Table):
+            kind = complete(kind)
+            default = msgspec.NODEFAULT if field.required else kind()
+        elif field.default_factory is not msgspec.NODEFAULT:
             default = msgspec.field(default_factory=field.default_factory)
-        if isinstance(hint, type) and issubclass(hint, Table) and (full := complete(hint)) is not hint:
-            kind, changes = Annotated[full, *kind.__metadata__], True
-            default = msgspec.NODEFAULT if field.required else full()
         entries[field.name] = (kind, default)
-    if not changes:
-        return table
-    fields: list[Any] = [(name, kind, default) for name, (kind, default) in (entries | added).items()]
+    for base in reversed(table.__mro__):
+        for name, (kind, default, meaning) in _ADDED.get(base, {}).items():
+            entries[name] = (kind, default)
+            meanings |= {key_of(name): meaning} if meaning else {}
+    fields: list[Any] = []
+    for name, (kind, default) in entries.items():
+        meaning = meanings.get(key_of(name), "")
+        fields.append(
+            (name, Annotated[kind, msgspec.Meta(description=meaning)] if meaning else kind, default)
+        )
     return msgspec.defstruct(table.__name__, fields, bases=(table,), kw_only=True)
 
 
@@ -137,7 +138,9 @@ def _sentence(error: msgspec.ValidationError, kind: Any, value: Any, where: str,
     if isinstance(value, dict) and any("`" in key for key in value):
         found = None  # an unknown key that may look like a path
     path = [name or int(number) for name, number in STEP.findall(found[1])] if found else []
-    table = text.startswith("Object ") or isinstance(error.__cause__, DestinyError)  # a table, not a value, is wrong
+    table = text.startswith("Object ") or isinstance(
+        error.__cause__, DestinyError
+    )  # a table, not a value, is wrong
     while path and isinstance(path[-1], int) and not table:
         path.pop()  # a list is told as a whole
     values, kinds = [value], [inspect.type_info(kind)]

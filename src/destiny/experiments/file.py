@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,7 +19,7 @@ from destiny.config.kinds import make as make_settings
 from destiny.config.network import read_network
 from destiny.config.problem import ExperimentProblem, build_problem, cached, problem_options, require_p
 from destiny.config.schema import document
-from destiny.config.tables import about, add_key, complete, given, load
+from destiny.config.tables import add_key, complete, given, load
 from destiny.config.tables import read as read_tables
 from destiny.errors import SettingsError
 from destiny.experiments import result_folder
@@ -39,17 +39,10 @@ Methods = dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
 
 _WORLD = fields_table(World)
 add_key(_WORLD, "traces", str | Sequence[Sequence[float]] | None)  # also a file
+_SPEEDS = "speeds, delays, losses and crashes of a run in simulated time"
+add_key(ExperimentFile, "world", complete(_WORLD) | None, _SPEEDS)
 add_key(
-    ExperimentFile,
-    "world",
-    Annotated[
-        complete(_WORLD) | None, about("speeds, delays, losses and crashes of a run in simulated time")
-    ],
-)
-add_key(
-    ExperimentProblem,
-    "dataset",
-    Annotated[Literal[tuple(datasets.NAMES)] | None, about("a known data set instead of files")],
+    ExperimentProblem, "dataset", Literal[tuple(datasets.NAMES)] | None, "a known data set instead of files"
 )
 
 

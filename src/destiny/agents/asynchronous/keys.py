@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from destiny.agents.settings import ANY, MAJORITY
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.config.files import Agent, AgentMessages, AgentRun
-from destiny.config.tables import about, add_key
+from destiny.config.tables import add_key
 from destiny.errors import SettingsError
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import TopologyBase
@@ -15,33 +15,14 @@ from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.members import mixing_of
 from destiny.run.messages import PLAIN, Messages
 
-add_key(
-    Agent,
-    "removal",
-    Annotated[
-        Literal["majority", "any"] | None,
-        about(
-            'asynchronous methods: "majority" of the neighbours, or "any" one, is believed that '
-            "another agent has left"
-        ),
-    ],
+_BELIEVED = (
+    "asynchronous methods: whether a majority of the neighbours, or any one, is believed that another left"
 )
-add_key(
-    Agent,
-    "late",
-    Annotated[
-        list[int] | None,
-        about("asynchronous methods: agents that do not take part from the start, by index"),
-    ],
-)
-add_key(
-    AgentRun,
-    "replay",
-    Annotated[
-        bool | None,
-        about("write down what an asynchronous run needs to be made again to the bit (destiny replay)"),
-    ],
-)
+_LATE = "asynchronous methods: agents that do not take part from the start, by index"
+_REPLAY = "write down what an asynchronous run needs to be made again to the bit (destiny replay)"
+add_key(Agent, "removal", Literal["majority", "any"] | None, _BELIEVED)
+add_key(Agent, "late", list[int] | None, _LATE)
+add_key(AgentRun, "replay", bool | None, _REPLAY)
 
 
 def read_replay(run: Any, asynchronous: bool) -> bool:
