@@ -70,7 +70,7 @@ def shared(**keys):
     return shared_keys(tables.read(AgentProblem, {"data": "mine.npy", "p": 2} | keys, "[problem]"), 2)
 
 
-FIELDS: Any = inspect.type_info(tables.complete(AgentProblem)).fields
+FIELDS: Any = inspect.type_info(tables.complete(AgentProblem)).fields  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("key", [field.encode_name for field in FIELDS])

@@ -28,8 +28,9 @@ from destiny.config.algorithm import is_asynchronous
 from destiny.config.algorithm import read_algorithm as read_method
 from destiny.config.files import AgentFile, parse_address
 from destiny.config.network import read_network as read_whole_network
-from destiny.config.problem import ProblemTable, build_problem, cached, file_options, shared_keys
+from destiny.config.problem import ProblemTable, build_problem, cached, shared_keys
 from destiny.config.schema import document
+from destiny.config.shares import file_options
 from destiny.config.tables import load
 from destiny.config.tables import read as read_tables
 from destiny.engines.same_settings import columns_of, plain

@@ -256,7 +256,8 @@ class AgentFile(Table, frozen=True):
     messages: AgentMessages = AgentMessages()
 
 
-add_key(AgentFile, "neighbour", Annotated[list[complete(Neighbour)], AT_LEAST_ONE], default=msgspec.NODEFAULT)
+_NEIGHBOUR: Any = list[complete(Neighbour)]  # type: ignore[misc]
+add_key(AgentFile, "neighbour", Annotated[_NEIGHBOUR, AT_LEAST_ONE], default=msgspec.NODEFAULT)
 
 
 def parse_address(text: str, where: str) -> tuple[str, int]:

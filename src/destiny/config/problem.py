@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_type_hints
 
 import msgspec
 
 from destiny.config.kinds import arguments_table, fields_table, make
+from destiny.config.shares import LAYOUT, OF_EACH, is_csv, one_each, read_shares
 from destiny.config.tables import Positive, Table, Whole, add_key, key_of, read
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems import Centred, Privacy, batched, regularised
 from destiny.problems.cached import CachedProblem
-from destiny.problems.data import files
-from destiny.problems.data.partition import split_columns
-from destiny.problems.kinds import KINDS
+from destiny.problems.data.files import Csv
+from destiny.problems.kinds import KINDS, Kind
 from destiny.problems.regularisers import REGULARISERS
 from destiny.protocols import ProblemBase
 
-OF_EACH = ("columns", "index")  # keys of .csv files that data and targets have apart
-LAYOUT = tuple(f.name for f in fields(files.Csv) if f.name not in (*OF_EACH, "gaps", "prefix"))
-"""Keys of all .csv files: the settings of `Csv`."""
 OF_CSV = (*LAYOUT, *OF_EACH, *(f"target_{key}" for key in OF_EACH))
 LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *map(key_of, LAYOUT)})
 """Keys of [problem] that may differ between agents; all others are compared, those of later versions too.
@@ -35,6 +32,11 @@ is computed from them, does not belong here.
 NOT_SYNTHETIC = frozenset({"p", "agents", "scale"})  # arguments of random data that are keys of all problems
 Shares = Callable[["ProblemTable", str, int, Path], list[Any]]
 """The agents' shares of the files that a key names: data or targets."""
+
+
+def _those(have: Callable[[Kind], object]) -> str:
+    """The kinds of problems that have something, by name."""
+    return " and ".join(name for name, kind in KINDS.items() if have(kind))
 
 
 class ProblemTable(Table, frozen=True):
@@ -87,15 +89,17 @@ class ProblemTable(Table, frozen=True):
         if self.samples is not None and self.data is None:
             raise SettingsError("samples belong to data: they say how the files keep them")
         if (self.targets is not None) != (kind.takes("targets") and self.data is not None):
-            having = " or ".join(name for name, each in KINDS.items() if each.takes("targets"))
+            having = _those(lambda k: k.takes("targets"))
             raise SettingsError(f"targets belong to {having} with data, and {having} with data needs them")
         self._check_csv()
         if self.p is None and not (kind.takes("targets") and source != "synthetic"):
             raise SettingsError("needs the key 'p': a whole number")
         if self.precision != "auto" and not kind.takes("precision"):
-            raise SettingsError(f"precision does not belong to {self.kind}: leave it out")
+            raise SettingsError(
+                f"precision belongs to {_those(lambda k: k.takes('precision'))}; found kind {self.kind!r}"
+            )
         if not kind.centred and (self.center or self.standardise):
-            having = " and ".join(name for name, each in KINDS.items() if each.centred)
+            having = _those(lambda k: k.centred)
             raise SettingsError(f"center and standardise belong to {having}; found kind {self.kind!r}")
         if self.standardise and self.center is False:
             raise SettingsError("standardise also subtracts the mean: leave center = false out")
@@ -105,7 +109,9 @@ class ProblemTable(Table, frozen=True):
                     f"batch does not go with {key}, which needs all samples: leave one of them out"
                 )
         if self.privacy is not None and kind.private is None:
-            raise SettingsError(f"privacy does not belong to {self.kind}: leave it out")
+            raise SettingsError(
+                f"privacy belongs to {_those(lambda k: k.private)}; found kind {self.kind!r}: leave it out"
+            )
         if self.privacy is not None and self.standardise:
             raise SettingsError(
                 "privacy goes with center, not with standardise: divide the columns by publicly known scales "
@@ -170,7 +176,7 @@ class AgentProblem(ProblemTable, frozen=True):
 
 
 _TERMS: Any = Union[tuple(fields_table(term, name) for name, term in REGULARISERS.items())]  # noqa: UP007
-_CSV = get_type_hints(files.Csv)
+_CSV = get_type_hints(Csv)
 add_key(ProblemTable, "kind", Literal[tuple(KINDS)], default=msgspec.NODEFAULT)
 add_key(ProblemTable, "regulariser", _TERMS | None)
 add_key(ProblemTable, "privacy", fields_table(Privacy) | None)
@@ -264,42 +270,3 @@ def shared_keys(table: ProblemTable, p: int) -> dict[str, Any]:
     if (privacy := read_privacy(table, Path())) is not None:
         keys["privacy"] = privacy.settings
     return keys
-
-
-def is_csv(names: str | list[str] | None) -> bool:
-    """Whether there is a .csv file among them."""
-    return any(files.is_csv(name) for name in ([names] if isinstance(names, str) else names or []))
-
-
-def one_each(names: str | list[str]) -> bool:
-    """Whether every agent has a file of its own, not all one together."""
-    return isinstance(names, list) or "{agent" in names
-
-
-def file_options(table: ProblemTable, key: str) -> dict[str, Any]:
-    """How to read the files of ``key``, as `data.File` and `data.silos` take it."""
-    prefix = "target_" if key == "targets" else ""
-    layout = {k: getattr(table, k) for k in LAYOUT if is_csv(getattr(table, key))}
-    layout |= {k: getattr(table, prefix + k) for k in ("columns", "index")}
-    layout = {k: value for k, value in layout.items() if value is not None}
-    try:
-        return {
-            "samples": table.samples,
-            "csv": files.Csv(**layout, prefix=key_of(prefix) + "-" * bool(prefix)),
-        }
-    except DestinyError as error:
-        raise SettingsError(f"[problem] {error}") from error
-
-
-def read_shares(table: ProblemTable, key: str, agents: int, folder: Path) -> list[Any]:
-    """The agents' shares of the file or files a key names."""
-    names, options = getattr(table, key), file_options(table, key)
-    if isinstance(names, list):
-        return list(files.silos([folder / name for name in names], agents, **options))
-    if one_each(names) or (files.WRONG_FIELD.search(names) and not (folder / names).exists()):
-        # Braces in the folder's own name are not ours to fill in.
-        home = str(folder).replace("{", "{{").replace("}", "}}")
-        return list(files.silos(Path(home) / names, agents, **options))
-    whole = files.File(str(folder / names), **options)
-    columns = whole.feature_names()
-    return list(split_columns(whole(), table.sizes or agents, what=names, names=columns, ids=whole.row_ids()))
