@@ -98,10 +98,10 @@ if TYPE_CHECKING:
     from destiny.geometry import directions, lagrangian, stiefel
     from destiny.problems import check_gradient
     from destiny.problems.data import Silos
+    from destiny.protocols.link import Link
     from destiny.run import metrics, stopping
     from destiny.run import plots as plots
     from destiny.run.history import History
-    from destiny.run.link import Link
     from destiny.run.loop import iterate
     from destiny.run.messages import Messages
     from destiny.run.result import Result
@@ -147,7 +147,7 @@ else:
         "DestinyProx": "destiny.algorithms",
         "Diagnosis": "destiny.diagnosis",
         "History": "destiny.run.history",
-        "Link": "destiny.run.link",
+        "Link": "destiny.protocols.link",
         "Messages": "destiny.run.messages",
         "Result": "destiny.run.result",
         "Silos": "destiny.problems.data",

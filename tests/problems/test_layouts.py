@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import destiny
+from destiny.config.problem import ExperimentProblem, build_problem
+from destiny.config.tables import read
 from destiny.errors import DestinyError, ProblemError
-from destiny.experiments import problem_table
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -486,7 +487,8 @@ def by_experiment(files: list[Path], settings: dict[str, Any]) -> list[Any]:
     table = {"kind": "pca", "p": 1, "agents": len(files), "samples": "rows"}
     table |= {"data": [file.name for file in files]}
     table |= {key.replace("_", "-"): value for key, value in settings.items()}
-    problem: Any = problem_table.read_problem(table, files[0].parent)
+    asked = read(ExperimentProblem, table, "[problem]")
+    problem: Any = build_problem(asked, asked.agents, files[0].parent)
     problem.host(range(problem.agents))
     return [problem._silos.load(agent).T for agent in range(problem.agents)]
 

@@ -11,6 +11,7 @@ from destiny import networks, problems
 from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.networks.local_view import Neighbourhood
+from destiny.protocols.link import INTERNET, Link
 from destiny.run import choice as module
 from destiny.run.choice import (
     KRYLOV,
@@ -23,7 +24,6 @@ from destiny.run.choice import (
     momentum_cost,
     numbers_in,
 )
-from destiny.run.link import INTERNET, Link
 from tests.helpers.agent_party import Party
 from tests.helpers.small_problems import small_problem
 
@@ -280,7 +280,7 @@ def test_the_link_decides_between_few_rounds_and_few_bytes():
     [
         ({"delay": -1}, "delay must be a number of seconds >= 0; found -1"),
         ({"delay": "20 ms"}, "delay must be a number of seconds"),
-        ({"bandwidth": 0}, "bandwidth must be a positive number; found 0"),
+        ({"bandwidth": 0}, "bandwidth must be a number of Mbit/s > 0; found 0"),
     ],
 )
 def test_links_that_cannot_be_are_refused(arguments, message):
@@ -338,7 +338,7 @@ def test_files_without_a_kind(tmp_path):
     path.write_text(FILE + "delay = 0\nbandwidth = 10\n")
     assert file.read(path).options.link == Link(0, 10)
     path.write_text(FILE + "delay = -1\n")
-    with pytest.raises(SettingsError, match=r"\[network\]: delay must be a number of seconds >= 0; found -1"):
+    with pytest.raises(SettingsError, match=r"\[network\] delay must be a number of seconds >= 0; found -1"):
         file.read(path)
     path.write_text(FILE + "[stop]\ntolerance = 1e-12\n")
     assert file.read(path).algorithms == {"destiny-krylov": None}

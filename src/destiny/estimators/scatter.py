@@ -13,8 +13,8 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array
+from destiny.protocols.link import INTERNET
 from destiny.run.choice import MOST, NEWTON, momentum_cost
-from destiny.run.link import INTERNET
 from destiny.validation import is_number
 
 CONSTANT = 1e-10  # standard deviation over mean of a column up to which it is rounding

@@ -19,8 +19,8 @@ from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
 from destiny.engines.private_sums import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols.link import INTERNET, Link
 from destiny.run.centring import centring_sums
-from destiny.run.link import INTERNET, Link
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
 from destiny.validation import is_number

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from destiny.engines.team import Engine
 from destiny.protocols import Array
-from destiny.run.link import INTERNET, Link
+from destiny.protocols.link import INTERNET, Link
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Rule
 

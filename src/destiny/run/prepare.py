@@ -17,6 +17,7 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
+from destiny.protocols.link import checked_link
 from destiny.run import clipped, constraint, message_memory, privacy, private_products, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import planned_rounds
@@ -24,7 +25,6 @@ from destiny.run.checkpointing import CheckpointFolder
 from destiny.run.choice import Choice, choose
 from destiny.run.driver import Driver
 from destiny.run.inputs import check_inputs, prepared_algorithm
-from destiny.run.link import checked_link
 from destiny.run.messages import PLAIN
 from destiny.run.observation import GlobalMeasures
 from destiny.run.options import SolveOptions

@@ -14,8 +14,8 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
+from destiny.protocols.link import Link
 from destiny.run.interrupt import deliver
-from destiny.run.link import Link
 from destiny.run.messages import Messages
 from destiny.run.options import SolveOptions
 from destiny.run.prepare import prepare

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from destiny.errors import SettingsError
-from destiny.validation import check_positive, is_number
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class Link:
     bandwidth: float = 100.0
 
     def __post_init__(self) -> None:
-        if not is_number(self.delay) or self.delay < 0:
-            raise SettingsError(f"delay must be a number of seconds >= 0; found {self.delay!r}")
-        check_positive("bandwidth", self.bandwidth)
+        for name, unit, least in (("delay", "of seconds >= 0", True), ("bandwidth", "of Mbit/s > 0", False)):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or value < 0 or (value == 0 and not least):
+                raise SettingsError(f"{name} must be a number {unit}; found {value!r}")
 
     def seconds(self, rounds: int, numbers: int) -> float:
         """The time of so many rounds, in which so many numbers of 64 bits follow each other over the link."""
