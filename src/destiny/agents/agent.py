@@ -207,11 +207,12 @@ def largest_message(settings: Settings, plan: Plan | None) -> tuple[int, int]:
         return largest_async_message(s)
     n, p = s.problem.shape
     silent = silent_step(s.problem, s.network, plan.algorithm, plan.X[0], s.index, s.messages)
-    first = max((part.largest_message() for part in plan.parts), default=0)
-    averages = max(n * p + n + SCALARS, first)
+    first = max((count for part in plan.parts for count in part.sums(plan)), default=0)
+    averages = n * p + n + SCALARS
     if s.messages.private:
-        numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
+        numbers = max(silent.largest, WIDE * averages, first) + RIDERS + COUNT
         return numbers, 8 * numbers
+    averages = max(averages, first)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, 8 * averages) + 8 * RIDERS  # averages have 64 bits, whatever steps have
 

@@ -18,6 +18,7 @@ from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.mixers.private import PrivateMixer
+from destiny.engines.same_settings import spelled_columns
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.engines.words import OutOfRangeError
 from destiny.errors import DestinyError, PrivacyError, SettingsError
@@ -59,7 +60,8 @@ class SingleAgentEngine:
         mixer = messages.mixer(1, network.agents)
         if self.hiding is not None:
             mixer = PrivateMixer(network.agents, self.hiding)
-        return AgentTeam(OneAgent([self.index], problem.host([self.index]), network, exchange, mixer))
+        hosted, columns = problem.host([self.index]), spelled_columns(problem)
+        return AgentTeam(OneAgent([self.index], hosted, network, exchange, mixer, columns))
 
     def open(self, network: TopologyBase) -> Exchange:
         """Listen and call; nobody was met yet."""

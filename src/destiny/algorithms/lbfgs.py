@@ -105,6 +105,8 @@ class DestinyLBFGS(TotalsMethod):
         numbers=5,
         rounds="rounds",
         averaged="its gradients at points that all agents know",
+        learnt="sizes of the rows of gradients and how they grow; "
+        "mean gradient, value and curvature at the points of each step",
         traits=frozenset({"totals"}),
     )
 

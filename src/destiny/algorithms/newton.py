@@ -63,6 +63,7 @@ class DestinyNewton(TotalsMethod):
         triangles=1,
         rounds="rounds",
         averaged="a second-order model of its objective (PCA: its matrix of second moments)",
+        learnt="scales of the features; the mean of the objectives: for PCA the pooled second moments",
         traits=frozenset({"totals"}),
     )
 

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from destiny.engines.exchange import DirectExchange, Exchange
 from destiny.engines.mixers.plain import BYTES, Mixer
 from destiny.engines.tree_sum import Row
+from destiny.engines.words import Columns, OutOfRangeError
 from destiny.protocols import (
     Array,
     Bounds,
@@ -105,6 +106,8 @@ class HostedAgents:
         How messages get from one process or thread to another.
     mixer : Mixer
         What is sent, and what becomes of it.
+    columns : sequences of str
+        What errors call features, then targets, if anything.
 
     Attributes
     ----------
@@ -116,8 +119,15 @@ class HostedAgents:
     """
 
     def __init__(
-        self, ids: Sequence[int], hosted: Hosted, network: TopologyBase, exchange: Exchange, mixer: Mixer
+        self,
+        ids: Sequence[int],
+        hosted: Hosted,
+        network: TopologyBase,
+        exchange: Exchange,
+        mixer: Mixer,
+        columns: Columns = (),
     ) -> None:
+        self.columns = columns
         self.ids: NDArray[np.intp] = np.asarray(ids, dtype=np.intp)
         self.network, self.exchange, self.mixer = network, exchange, mixer
         self.traffic = Traffic()
@@ -238,7 +248,10 @@ class HostedAgents:
         if self.flood is not None:
             blocks.append(self.flood[:, None])
             limits.append(float(self.network.agents))
-        totals = self.mixer.all_reduce(self, blocks, limits)
+        try:
+            totals = self.mixer.all_reduce(self, blocks, limits)
+        except OutOfRangeError as error:
+            raise error.named(arrays, self.columns) from None
         if self.flood is not None:
             self.flood = np.full(len(self.ids), np.sign(totals[-1][0]))  # whether anybody's is not 0
         return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))

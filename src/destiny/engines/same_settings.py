@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from destiny.protocols import ProblemBase
+from destiny.engines.words import Columns
+from destiny.protocols import Problem, ProblemBase
 
 EXACT = 2**53  # every whole number below it is a float too
 
@@ -42,6 +43,13 @@ def columns_of(problem: ProblemBase) -> dict[str, dict[str, Any]]:
         }
         for what, names in problem.column_names.items()
     }
+
+
+def spelled_columns(problem: Problem) -> Columns:
+    """What errors call the features and targets of a problem: by name, or by number from 0."""
+    names = getattr(problem, "column_names", {})
+    targets = [f"target {name!r}" for name in names.get("targets", ())]
+    return [f"column {name!r}" for name in names.get("data", ()) or range(problem.shape[0])], targets
 
 
 def _number(text: str) -> float:

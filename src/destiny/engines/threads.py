@@ -18,6 +18,7 @@ from destiny.engines.cores import allowed_cores
 from destiny.engines.exchange import Exchange
 from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers.plain import PLAIN, Messages
+from destiny.engines.same_settings import spelled_columns
 from destiny.engines.team import concatenate, map_arrays
 from destiny.engines.tree_sum import Row, tree_sum
 from destiny.engines.workers import WorkerThreads
@@ -188,9 +189,10 @@ class LocalTeam:
         channels: list[Exchange] = [alone or NoChannel()]
         if memory is not None:
             channels = [Channel(k, rows, memory) for k, rows in enumerate(self.slices)]
+        columns = spelled_columns(problem)
         with self.blas.limit(limits=1):  # the same bits of what is computed from the data, on any machine
             self.workers = [
-                HostedAgents(ids, problem.host(ids), network, channel, messages.mixer(len(ids), d))
+                HostedAgents(ids, problem.host(ids), network, channel, messages.mixer(len(ids), d), columns)
                 for ids, channel in zip([range(d)[rows] for rows in self.slices], channels, strict=True)
             ]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers import PLAIN, Messages
+from destiny.engines.same_settings import spelled_columns
 from destiny.engines.team import Engine
 from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
@@ -20,7 +21,16 @@ class NoObjective:
     """The zero objective, for agents that only average."""
 
     agents: int
-    shape: tuple[int, int] = (1, 1)
+    columns: Sequence[str | int] = ()
+    """Names of the columns of the rows, for errors."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.columns), 1
+
+    @property
+    def column_names(self) -> Mapping[str, Sequence[str | int]]:
+        return {"data": self.columns}
 
     def host(self, ids: Sequence[int]) -> NoObjective:  # noqa: ARG002
         return self
@@ -53,12 +63,21 @@ class Averager:
 
     With private ``messages`` they are exact totals, of which nobody learns more than the average. Numbers of
     few bits are for steps, which correct what rounding did to those before: averages always have 64.
+    ``columns`` are the names of the columns of the rows, for errors.
 
     Raises NetworkError if the network cannot hide what an agent sends.
     """
 
-    def __init__(self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN) -> None:
+    def __init__(
+        self,
+        network: TopologyBase,
+        engine: Engine,
+        messages: Messages = PLAIN,
+        columns: Sequence[str | int] = (),
+    ) -> None:
         self.network, self.engine, self.messages = network, engine, messages
+        self.objective = NoObjective(network.agents, columns)
+        self.columns = spelled_columns(self.objective)
         self.rounds = self.scalars = 0
         if messages.private and network.agents > 1 and (why := messages.obstacle(network)) is not None:
             raise NetworkError(why)
@@ -69,21 +88,22 @@ class Averager:
         size: Callable[[Array], Array] | None = None,
         *,
         symmetric: bool = False,
+        noisy: bool = False,
     ) -> Average:
         """Return the average over all agents of ``quantity(agent)``, an array of the same shape at each.
 
         ``size`` gives the magnitudes of the entries of a stack: where averaging ends when nothing changes any
         more, each entry is then compared with its own magnitude instead of the largest entry. Of a
-        ``symmetric`` matrix one triangle is sent.
+        ``symmetric`` matrix one triangle is sent, and nothing but their sum if they are ``noisy``.
         """
-        team = self.engine.connect(NoObjective(self.network.agents), self.network, self.messages)
+        team = self.engine.connect(self.objective, self.network, self.messages)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                if symmetric and self.network.tree is not None:
-                    return average_symmetric(agents, values)
+                if symmetric:
+                    return average_symmetric(agents, self.network, values, noisy)
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))

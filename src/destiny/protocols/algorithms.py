@@ -151,6 +151,8 @@ class About:
     """Rounds of a step, or the name of the setting that says how many."""
     averaged: str = ""
     """What of each agent is averaged by "totals", in words: neighbours read it in plain messages."""
+    learnt: str = ""
+    """The totals that all agents learn from it, in words."""
     needs: str = "doubly stochastic W"
     """Requirements on the network."""
     problem: str | None = None

@@ -8,6 +8,7 @@ from destiny.problems import Centred
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.parts.batches import require_stochastic
 from destiny.run.parts.privacy import privacy_of, require_private_messages
+from destiny.run.parts.private_products import products_of
 from destiny.run.plan import require_fit
 
 NO_PRIVATE_SUMS = "private messages are sums over all agents, and agents that do not wait have none"
@@ -23,6 +24,10 @@ def prepared_async(
     if isinstance(problem, Centred):
         raise MismatchError(
             f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
+        )
+    if products_of(problem) is not None:
+        raise MismatchError(
+            f"{algorithm.kind} cannot release private products, which takes rounds: use another method"
         )
     if network.changes:
         raise SettingsError(

@@ -11,14 +11,15 @@ from destiny.engines.mixers import Messages, Private
 from destiny.engines.silent_agents import SilentAgents, silent
 from destiny.problems import Centred
 from destiny.problems.private_part import private_part
-from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.parts.privacy import privacy_of
 
 if TYPE_CHECKING:
     from destiny.run.solve import Run
 
 BYTES = 8  # of a number in a message: float64
+CENTRED = "sums of columns and number of rows"
+STANDARDISED = "sums of squared distances from the mean of each column"
+ALWAYS = ("the answer", "how many agents are not done")
 
 
 def silent_step(
@@ -30,9 +31,9 @@ def silent_step(
     messages: Messages,
 ) -> SilentAgents:
     """A start at X ``(n, p)`` and a step of one agent that talks to nobody, for the sizes of messages."""
-    n, p = problem.shape
-    if private_part(problem) is not None:  # noise is drawn for what is sent, and for nothing else
-        hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
+    private = private_part(problem)
+    if private is not None:  # noise is drawn for what is sent, and for nothing else
+        hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
         hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
     mixer = messages.mixer(1, network.agents)
@@ -53,17 +54,22 @@ def sentences(run: Run) -> list[str]:
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
+    most = limit // (a_sum if totals else 1) * sent.bytes
     for part in run.plan.parts:
-        if (first := part.largest_message()) > 0:
-            lines[0] += f"; to {part.task}, {amount(first, BYTES * first)}"
+        if sums := part.sums(run.plan):
+            lines[0] += f"; to {part.task}, {amount(max(sums), BYTES * max(sums))}"
+            most += BYTES * sum(sums)
     before = f", of which {run.plan.opening} come before the first step" if run.plan.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
-        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * sent.bytes)} each way"
+        f"; over one link that is at most {size(most)} each way"
     )
     if run.plan.choice is not None:
         lines.insert(0, f"chosen, as {run.plan.choice.reason}")
-    if about is not None and about.averaged and not messages.private:
+    if messages.private:
+        learnt = totals_learnt(run.plan.problem, run.plan.algorithm)
+        lines.append(f"the totals that all agents learn: {learnt}")
+    elif about is not None and about.averaged:
         lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines
 
@@ -79,10 +85,21 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
         ]
         if Private().obstacle(network) is None and not messages.few_bits:
             lines[0] += "; with private = true in [messages] agents learn sums over all agents only"
-    privacy = privacy_of(problem)
-    if privacy is not None:
-        lines.append(f"differentially private: {privacy}")
+    private = private_part(problem)
+    if private is not None:
+        lines.append(f"differentially private: {private.promise}")
     return lines
+
+
+def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
+    """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
+    totals = []
+    if isinstance(problem, Centred):
+        totals.append(CENTRED)
+        totals += [STANDARDISED] if problem.standardise else []
+    about = algorithm.about
+    totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
+    return "; ".join([*totals, *ALWAYS])
 
 
 def private_disclosure(network: TopologyBase) -> str:

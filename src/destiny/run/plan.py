@@ -18,6 +18,7 @@ from destiny.geometry.stiefel import SAFE_REGION, random_point, violation
 from destiny.problems import Centred, Separable
 from destiny.problems.own_problem import as_problem
 from destiny.problems.private_part import private_part
+from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import (
     About,
     Algorithm,
@@ -32,6 +33,7 @@ from destiny.protocols import (
     TopologyBase,
     Trait,
 )
+from destiny.protocols.link import INTERNET, Link, checked_link
 from destiny.run.choice import Choice, choose
 from destiny.run.own import as_algorithm, as_topology, settings_of
 from destiny.run.parts.part import RunPart
@@ -116,12 +118,13 @@ def make_plan(
     seed: int = 0,
     messages: Messages = PLAIN,
     tolerance: float = 0.0,
+    link: Link = INTERNET,
 ) -> Plan:
     """Complete and check what a run is; nothing is computed yet. It raises errors of `destiny.errors`."""
     ours, topology, X = check_inputs(problem, network, start, seed)
     choice = None
     if algorithm is None:
-        choice = choose(ours, topology, tolerance, messages)
+        choice = choose(ours, topology, tolerance, messages, link=checked_link(link))
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
     messages.check(topology, method)
@@ -151,8 +154,11 @@ def parts_of(problem: ProblemBase, free: bool = True) -> tuple[RunPart, ...]:
         parts.append(Batches(problem.batches))
     if (private := private_part(problem)) is not None:
         from destiny.run.parts.privacy import PrivateData
+        from destiny.run.parts.private_products import PrivateProducts
 
         parts.append(PrivateData(private))
+        if isinstance(private, PrivateProductsPCA):
+            parts.append(PrivateProducts(private))
     if problem.shape[0] == problem.shape[1]:
         from destiny.run.parts.square import BothHalves
 

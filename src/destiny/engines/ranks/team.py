@@ -134,7 +134,8 @@ class MpiTeam(SingleWorkerTeam):
         sums = TreeSums(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, sums, ranks.crowded)
         mixer = messages.mixer(len(self.ids), len(owner))
-        super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange, mixer))
+        columns = same_settings.spelled_columns(problem)
+        super().__init__(HostedAgents(self.ids.tolist(), hosted, network, self.exchange, mixer, columns))
         self.steps_left, self.steps_between, self.talked = 1, 1, time.monotonic()
         self.broadcast = ranks.broadcast
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.mixers.plain import Messages
+from destiny.engines.mixers.private import WIDE
 from destiny.engines.team import Team
 from destiny.errors import MismatchError
 from destiny.problems import Centred
+from destiny.problems.centred_problem import CONSTANT
 from destiny.problems.data.partition import Shift
 from destiny.protocols import Array, TopologyBase
-from destiny.run.averaging import agree, rounds_to_agree
+from destiny.run.averaging import agree, require_seen, rounds_to_agree
 from destiny.run.parts.part import Outcome, RunPart
 from destiny.storage.checkpoint import Saved
 
@@ -61,9 +64,9 @@ class Centring(RunPart):
         """One sum for the mean, another for the standard deviations."""
         return (rounds_to_agree(plan.network) or 0) * (2 if self.asked.standardise else 1)
 
-    def largest_message(self) -> int:
-        """Sums and sizes of all columns, and the number of samples."""
-        return 2 * (sum(self.asked.widths) + 1)
+    def sums(self, plan: Plan) -> list[int]:
+        """Sums of all columns and the number of samples, then sums of squares."""
+        return centring_sums(self.asked, plan.network, plan.messages)
 
     def begin(self, plan: Plan, team: Team, saved: Saved | None) -> None:
         """Find the mean, or take it from a checkpoint; the agents evaluate centred data from here on."""
@@ -151,5 +154,18 @@ def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -
     if problem.standardise:
         own = np.stack([problem.squares(i, s.mean) for i, s in zip(ids, shifts, strict=True)])
         squares = agree(agents, network, own, own)
+        if agents.bounded:  # words of private messages have a least number
+            for q, total, s in zip(own, squares, shifts, strict=True):
+                noise = np.square(CONSTANT * s.mean[: len(q)])
+                require_seen(q, total * agents.count, noise, agents.columns)
         shifts = [problem.shift(s, q) for s, q in zip(sums, squares, strict=True)]
     return dict(zip(ids, shifts, strict=True))
+
+
+def centring_sums(problem: Centred, network: TopologyBase, messages: Messages) -> list[int]:
+    """Numbers in a message of each of the averages before the first step: words, where they are private."""
+    sums = [sum(problem.widths) + 1, *([problem.widths[0]] if problem.standardise else [])]
+    if messages.private:  # wide words, and one that shows whether masks cancel
+        return [WIDE * count + 1 for count in sums]
+    by_sums = network.tree is not None and messages.exact  # elsewhere sizes are sent along
+    return sums if by_sums else [2 * count for count in sums]

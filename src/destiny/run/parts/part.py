@@ -46,9 +46,9 @@ class RunPart:
         """Rounds before the first step, as far as they are known."""
         return 0
 
-    def largest_message(self) -> int:
-        """Numbers in the largest message of these rounds."""
-        return 0
+    def sums(self, plan: Plan) -> list[int]:  # noqa: ARG002
+        """Numbers in a message of each average of these rounds: words, where messages are private."""
+        return []
 
     def begin(self, plan: Plan, team: Team, saved: Saved | None) -> None:
         """Before the first step, or the first after the checkpoint ``saved``."""

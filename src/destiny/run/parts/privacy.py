@@ -54,13 +54,13 @@ class PrivateData(RunPart):
     def remarks(self, X: Array, gradient: Array) -> list[str]:
         """What is private, and which axes may be noise."""
         part, variances = self.part, np.linalg.eigvalsh(-X.T @ gradient)
-        notes = [f"differentially private: {part.privacy}"]
+        notes = [f"differentially private: {part.promise}"]
         if part.privacy.seed is not None:
             notes.append(
                 f"the noise comes from seed {part.privacy.seed}, for tests: whoever knows it can subtract "
                 "the noise; for privacy leave seed out"
             )
-        if (few := int(np.sum(variances <= noise_edge(part)))) > 0:
+        if (few := int(np.sum(variances <= part.noise_edge))) > 0:
             notes.append(
                 f"{few} of {len(variances)} axes have no more variance than the noise alone would give: they "
                 "may be noise; take a smaller p, more samples or a larger epsilon"
@@ -85,8 +85,3 @@ def privacy_of(problem: Problem) -> Privacy | None:
     """The privacy of a problem, or of the part of it that has any."""
     part = private_part(problem)
     return None if part is None else part.privacy
-
-
-def noise_edge(part: PrivatePCA) -> float:
-    """The largest eigenvalue of the agents' mean noise, 2 s sqrt(n) for independent entries (Wigner)."""
-    return float(part.scale**2 * part.noise_scale * 2 * np.sqrt(part.shape[0] / part.agents))
