@@ -57,7 +57,7 @@ def apart(agents: int, seed: int) -> Problem:
     n, p = 4 * agents, 3
     basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
     scales = np.sqrt(agents * np.r_[np.linspace(2, 1.2, p), np.linspace(1, 0.05, n - p)])
-    return problems.PCA([basis[:, i::agents] * scales[i::agents] for i in range(agents)], p)
+    return problems.PCA([(basis[:, i::agents] * scales[i::agents]).T for i in range(agents)], p)
 
 
 PROBLEMS: dict[str, Callable[[int, int], Problem]] = {"PCA": pca, "apart": apart, "SDL": sdl, "OLSR": olsr}

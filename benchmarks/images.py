@@ -36,7 +36,7 @@ def images(load: Callable[[], tuple[Any, Any]], p: int, by_label: bool = False) 
     def make(seed: int) -> tuple[Any, Any]:
         A, labels = load()
         A = A[:, np.argsort(labels, kind="stable")] if by_label else A
-        return destiny.problems.pca.from_data(A, p, 32), networks.erdos_renyi(32, prob=0.3, seed=seed)
+        return destiny.problems.pca.from_data(A.T, p, 32), networks.erdos_renyi(32, prob=0.3, seed=seed)
 
     return make
 

@@ -48,7 +48,7 @@ def regression(seed: int) -> tuple[Any, Any]:
     C = rng.standard_normal((n, m)) * np.geomspace(1, 0.01, n)[:, None] / np.sqrt(m)
     X = np.linalg.qr(rng.standard_normal((n, p)))[0]
     D = X.T @ C + 0.1 / np.sqrt(m) * rng.standard_normal((p, m))
-    return olsr.from_data(C, D, agents), networks.erdos_renyi(agents, prob=0.4, seed=seed)
+    return olsr.from_data(C.T, D.T, agents), networks.erdos_renyi(agents, prob=0.4, seed=seed)
 
 
 def logarithms(network: Network) -> Instance:
@@ -92,7 +92,7 @@ def digits() -> Any:
 
 def mnist(seed: int) -> tuple[Any, Any]:
     """10,000 digits."""
-    problem = sdl.from_data(digits(), p=5, agents=32, scale=1 / 255)
+    problem = sdl.from_data(digits().T, p=5, agents=32, scale=1 / 255)
     return problem, networks.erdos_renyi(32, prob=0.5, seed=seed)
 
 

@@ -39,7 +39,7 @@ def centred_images() -> Any:
 
 
 def mnist_pca(p: int) -> Callable[[int], Any]:
-    return lambda _: destiny.problems.pca.from_data(centred_images(), p, AGENTS)
+    return lambda _: destiny.problems.pca.from_data(centred_images().T, p, AGENTS)
 
 
 def mnist_sdl(seed: int) -> Any:  # noqa: ARG001

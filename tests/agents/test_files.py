@@ -122,7 +122,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     told = command("agents", "init", experiment, "--hosts", hosts, "--out", out, "--run", "trial")
     assert [Path(line) for line in told.splitlines()] == [out / name / "agent.toml" for name in "abc"]
     assert "for trying out" in command("certificates", out)
-    parts = [np.random.default_rng(k).standard_normal((10, 40)) for k in range(3)]
+    parts = [np.random.default_rng(k).standard_normal((40, 10)) for k in range(3)]
     for k, name in enumerate("abc"):
         np.save(out / name / f"part-{k}.npy", parts[k])
         assert (out / name / "key.pem").stat().st_mode & 0o777 == 0o600

@@ -164,7 +164,7 @@ def test_links_may_fail():
 def test_multiplying_data_and_weight_changes_nothing():
     silos = [SMALL.tables[0].load(i) for i in range(6)]
     states = [
-        run(PCA(silos, 3, scale=scale) + L1(0.01 * scale**2), NETWORK, DestinyProx(), 30)
+        run(PCA([a.T for a in silos], 3, scale=scale) + L1(0.01 * scale**2), NETWORK, DestinyProx(), 30)
         for scale in (1.0, 1e-3, 1e3)
     ]
     for state in states[1:]:
@@ -230,7 +230,9 @@ def test_mistakes_are_refused_in_a_sentence(sentence):
 
 def test_mini_batches_are_refused():
     data = [np.ones((8, 5))] * 2
-    drawn = custom.problem(lambda X, A: 0.0, lambda X, A: 0 * X, shape=(5, 2), data=data, batch=2)
+    drawn = custom.problem(
+        lambda X, A: 0.0, lambda X, A: 0 * X, shape=(5, 2), data=data, batch=2, reduction="sum"
+    )
     with pytest.raises(destiny.ProblemError, match="full gradients; this problem draws mini-batches of 2"):
         drawn + L1(1)
 
@@ -240,8 +242,11 @@ def test_a_regulariser_stays_with_sums_and_centred_data():
     silos = [SMALL.tables[0].load(i) + 5 for i in range(6)]
     mean = np.concatenate(silos, axis=1).mean(axis=1)[:, None]
     start = random_point(20, 3, 0)
-    by_hand = destiny.solve(PCA([A - mean for A in silos], 3) + L1(0.01), NETWORK, start=start, every=50)
-    for problem in (centred(PCA(silos, 3)) + L1(0.01), centred(PCA(silos, 3) + L1(0.01))):
+    by_hand = destiny.solve(PCA([(A - mean).T for A in silos], 3) + L1(0.01), NETWORK, start=start, every=50)
+    for problem in (
+        centred(PCA([a.T for a in silos], 3)) + L1(0.01),
+        centred(PCA([a.T for a in silos], 3) + L1(0.01)),
+    ):
         assert problem.describe().endswith("centred, with the regulariser L1(weight=0.01).")
         result = destiny.solve(problem, NETWORK, start=start, every=50)
         np.testing.assert_allclose(result.X, by_hand.X, atol=1e-7)

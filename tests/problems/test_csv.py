@@ -87,18 +87,18 @@ def test_what_is_read(tmp_path, case):
     problem = read(tmp_path, files, **keys)
     expected = {"numbers that are none": [[0, 1, 2], [1.5, 2, 3]]}.get(case, ROWS)
     for agent in range(2):
-        np.testing.assert_array_equal(problem._silos.load(agent), np.transpose(expected))
+        np.testing.assert_array_equal(problem.data.load(agent).table, expected)
 
 
 def test_columns_are_chosen_and_ordered(tmp_path):
     problem = read(tmp_path, both(PATIENTS), columns=["c", "a"])
-    np.testing.assert_array_equal(problem._silos.load(1), ROWS[:, [2, 0]].T)
+    np.testing.assert_array_equal(problem.data.load(1).table, ROWS[:, [2, 0]])
     assert problem.column_names == {"data": ("c", "a")}
 
 
 def test_one_file_for_all(tmp_path):
     problem = read(tmp_path, {"all.csv": PATIENTS}, data="all.csv", index=0, header=True)
-    np.testing.assert_array_equal(problem._silos.load(1), ROWS[2:].T)
+    np.testing.assert_array_equal(problem.data.load(1).table, ROWS[2:])
     assert problem.column_names == {"data": ("a", "b", "c")}
 
 
@@ -106,7 +106,7 @@ def test_samples_may_be_named_columns(tmp_path):
     """Their names differ from agent to agent, and may come twice."""
     files = {"s0.csv": "tumour,tumour\n1,2\n3,4\n", "s1.csv": "healthy,other\n1,2\n3,4\n"}
     problem = read(tmp_path, files, samples="columns", p=1)
-    np.testing.assert_array_equal(problem._silos.load(0), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(problem.data.load(0).table, [[1, 3], [2, 4]])
     assert problem.column_names == {}
 
 
@@ -369,7 +369,7 @@ def test_targets_have_names_and_columns_of_their_own(tmp_path):
     files = both(PATIENTS) | {"t0.csv": TARGETS, "t1.csv": TARGETS}
     keys = OLSR | {"index": "id", "target-columns": ["z"]}
     problem = read(tmp_path, files, **keys)
-    np.testing.assert_array_equal(problem._targets.load(0), [[2, 4, 7, 8]])
+    np.testing.assert_array_equal(problem.tables[1].load(0).table, [[2], [4], [7], [8]])
     assert problem.column_names == {"data": ("a", "b", "c"), "targets": ("z",)}
 
 
@@ -384,8 +384,8 @@ def test_data_and_targets_may_be_columns_of_one_file(tmp_path):
             "target-columns": ["c"],
         },
     )
-    np.testing.assert_array_equal(problem._silos.load(0), ROWS[:, :2].T)
-    np.testing.assert_array_equal(problem._targets.load(0), ROWS[:, 2:].T)
+    np.testing.assert_array_equal(problem.data.load(0).table, ROWS[:, :2])
+    np.testing.assert_array_equal(problem.tables[1].load(0).table, ROWS[:, 2:])
 
 
 REFUSED_TARGETS = {
@@ -421,7 +421,7 @@ def test_row_labels_of_data_and_targets_are_compared(tmp_path, whole):
     for text in (LABELLED, BACKWARDS):
         files = both(PATIENTS) | {"t0.csv": LABELLED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
         if text == LABELLED:
-            np.testing.assert_array_equal(read(tmp_path, files, **keys)._targets.load(1)[0, -1], 6)
+            np.testing.assert_array_equal(read(tmp_path, files, **keys).tables[1].load(1).table[-1, 0], 6)
             continue
         with pytest.raises(
             DestinyError, match=r"agent \d's targets.* found other row labels, 'Loe' instead of"

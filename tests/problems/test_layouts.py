@@ -467,7 +467,7 @@ def by_experiment(files: list[Path], settings: dict[str, Any]) -> list[Any]:
     table |= {key.replace("_", "-"): value for key, value in settings.items()}
     problem: Any = problem_table.read_problem(table, files[0].parent)
     problem.host(range(problem.agents))
-    return [problem._silos.load(agent).T for agent in range(problem.agents)]
+    return [problem.data.load(agent).table for agent in range(problem.agents)]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -27,8 +27,8 @@ RING = destiny.networks.ring(4)
 
 
 def silos(table, *ends):
-    """Tables of unequal sizes, samples in columns as the problems have them; the last agent holds none."""
-    return [*(part.T for part in np.split(table, ends)), table[:0].T]
+    """Tables of unequal sizes; the last agent holds none."""
+    return [*np.split(table, ends), table[:0]]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def networks(agents):
 @pytest.mark.parametrize("kind", ["fixed", "links fail", "one agent"])
 def test_pca_of_pooled_data(kind, standardise):
     network = networks(5)[kind]
-    held = silos(IRIS, 7, 60, 61) if network.agents == 5 else [IRIS.T]
+    held = silos(IRIS, 7, 60, 61) if network.agents == 5 else [IRIS]
     result = destiny.solve(centred(PCA(held, 2), standardise), network, tolerance=1e-10)
     scaler = StandardScaler(with_std=standardise).fit(IRIS)
     pooled = PooledPCA(2).fit(scaler.transform(IRIS))
@@ -137,7 +137,7 @@ def test_a_small_column_beside_a_large_one_on_a_network_that_changes():
     large, agent = 1e9 + np.tile(np.arange(5.0), 4), np.repeat(np.arange(4.0), 5)
     table = np.column_stack([large, 1e-6 * (agent + np.random.default_rng(2).random(20))])
     network = destiny.networks.link_loss(RING, 0.4, seed=0)  # at once nothing changes that 1e9 would show
-    result = destiny.solve(centred(PCA(np.split(table.T, 4, axis=1), 1), True), network, rounds=400)
+    result = destiny.solve(centred(PCA(np.split(table, 4), 1), True), network, rounds=400)
     scaler = StandardScaler().fit(table)
     np.testing.assert_allclose(result.mean, scaler.mean_, rtol=1e-10)
     np.testing.assert_allclose(result.scale, scaler.scale_, rtol=1e-6)
@@ -300,7 +300,7 @@ def test_a_checkpoint_of_other_centring_is_refused(tmp_path):
 
 
 def test_an_uncentred_answer_says_so():
-    problem = PCA(np.array_split(IRIS.T, 3, axis=1), 2)
+    problem = PCA(np.array_split(IRIS, 3), 2)
     result = destiny.solve(problem, destiny.networks.path(3), "destiny-momentum")
     (note,) = result.notes
     assert "their mean makes up 93 % of what the answer explains" in note
@@ -314,8 +314,8 @@ def test_nothing_is_said_of_data_without_a_mean(seed):
     network = destiny.networks.complete(3)
     for problem in (
         pca.synthetic(n=10, m=40, p=2, xi=0.8, agents=3, seed=seed),
-        PCA(np.array_split((IRIS - IRIS.mean(axis=0)).T, 3, axis=1), 2),
-        centred(PCA(np.array_split(IRIS.T, 3, axis=1), 2)),
+        PCA(np.array_split(IRIS - IRIS.mean(axis=0), 3), 2),
+        centred(PCA(np.array_split(IRIS, 3), 2)),
     ):
         result = destiny.solve(problem, network)
         assert not any("not centred" in note for note in result.notes)
@@ -348,13 +348,13 @@ def test_false_is_as_if_left_out(tmp_path):
 def test_refusals_in_python():
     problem = PCA(silos(WINE, 7, 60), 2)
     with pytest.raises(ProblemError, match="only PCA and OLSR can be centred; found SDL"):
-        centred(destiny.problems.SDL([WINE.T], 2))
+        centred(destiny.problems.SDL([WINE], 2))
     with pytest.raises(ProblemError, match="not centred yet"):
         centred(problem).host([0]).gradient(np.zeros((1, 13, 2)))
     with pytest.raises(SettingsError, match="need to find the mean and to choose beta"):
         destiny.solve(centred(problem), RING, "destiny-momentum", rounds=23)
     with pytest.raises(ProblemError, match="at least one sample"):
-        destiny.solve(centred(PCA([WINE[:0].T] * 4, 2)), RING)
+        destiny.solve(centred(PCA([WINE[:0]] * 4, 2)), RING)
 
 
 def test_agents_must_centre_alike(tmp_path):

@@ -41,7 +41,7 @@ def in_units(low, high, n=12):
     """PCA whose features are in units between two powers of ten; agents hold unlike shares."""
     rng = np.random.default_rng(2)
     A = rng.standard_normal((n, 90)) * np.logspace(high, low, n)[:, None]
-    return destiny.problems.PCA(np.split(A, [3, 3, 40, 60, 75], axis=1), 2)
+    return destiny.problems.PCA(np.split(A.T, [3, 3, 40, 60, 75]), 2)
 
 
 PROBLEMS = {
@@ -121,7 +121,7 @@ TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)])
 def test_centring_works_by_sums_too(tmp_path):
     rng = np.random.default_rng(3)
     silos = [rng.standard_normal((6, 20)) + 5 for _ in range(6)]
-    problem = destiny.problems.centred(destiny.problems.PCA(silos, 2))
+    problem = destiny.problems.centred(destiny.problems.PCA([a.T for a in silos], 2))
     plain = destiny.solve(problem, nets.ring(6))
     whole = destiny.solve(problem, nets.ring(6), messages=PRIVATE, tolerance=0, rounds=60)
     folder = {"checkpoint": tmp_path / "c", "checkpoint_every": 1, "tolerance": 0}

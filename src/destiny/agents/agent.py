@@ -27,7 +27,6 @@ from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_tem
 from destiny.engines.private_sums import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
-from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
 from destiny.run import centring, clipped
 from destiny.run.driver import Driver
@@ -216,7 +215,7 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
-    first = centring.largest_message(s.problem) if isinstance(s.problem, Centred) else 0
+    first = centring.largest_message(s.problem)
     averages = max(n * p + n + SCALARS, first)
     if s.messages.private:
         numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT

@@ -21,7 +21,6 @@ from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table
 from destiny.experiments.schema import check
 from destiny.networks.local_view import Neighbourhood
-from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
@@ -302,7 +301,7 @@ def read_problem(table: dict[str, Any], me: dict[str, Any], folder: Path) -> Pro
     if isinstance(privacy := table.get("privacy"), dict):
         table = {**table, "privacy": keep_secret(privacy, me)}
     problem = problem_table.read_problem({**table, "agents": me["agents"]}, folder, own)
-    return problem if isinstance(problem, Centred) else CachedProblem(problem)
+    return CachedProblem(problem)
 
 
 def keep_secret(privacy: dict[str, Any], me: dict[str, Any]) -> dict[str, Any]:

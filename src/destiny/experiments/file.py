@@ -16,7 +16,6 @@ from destiny.errors import DestinyError, SettingsError
 from destiny.experiments.algorithm_tables import read_algorithms
 from destiny.experiments.problem_table import read_problem
 from destiny.experiments.schema import build, check
-from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.asynchronous import takes_async
@@ -113,7 +112,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         algorithms = {label: method or chosen() for label, method in algorithms.items()}
     return Experiment(
         tables=tables,
-        problem=problem if isinstance(problem, Centred) else CachedProblem(problem),
+        problem=CachedProblem(problem),
         network=network,
         start=load_start(folder / start["file"]) if "file" in start else None,
         seed=start.get("seed", SolveOptions.seed),

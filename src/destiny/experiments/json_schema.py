@@ -50,7 +50,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "synthetic": "random data instead of files",
         "dataset": "a known data set instead of files",
         "targets": "of olsr: files like those of data",
-        "samples": "whether a sample is a column or a row of the files",
+        "samples": "whether a sample is a row (the default, except for .csv) or a column of the files",
         "p": "number of components: columns of the answer",
         "agents": "how many parties there are",
         "sizes": "number of samples of each agent, if one file is not to be shared evenly",

@@ -14,7 +14,7 @@ from destiny.errors import DestinyError, SettingsError
 from destiny.experiments.schema import build, check, fits
 from destiny.problems import L1, L21, OLSR, PCA, SDL, Centred, Privacy, batched, olsr, pca, regularised, sdl
 from destiny.problems.data import files as data
-from destiny.problems.data.partition import split_columns
+from destiny.problems.data.partition import split_rows
 from destiny.problems.regularisers import REGULARISERS
 from destiny.protocols import ProblemBase
 from destiny.validation import did_you_mean
@@ -31,7 +31,7 @@ PROBLEM = {
     "synthetic": dict,
     "dataset": str,
     "targets": str | list[str],
-    "samples": Literal["columns", "rows"],
+    "samples": Literal["rows", "columns"],
     "p": int,
     "agents": int,
     "sizes": list[int],
@@ -216,10 +216,10 @@ def from_dataset(table: dict[str, Any], kind: str, home: Path | None = None) -> 
     sizes = table.get("sizes", table["agents"])
     if kind == "olsr":
         targets = olsr.one_hot(dataset.labels)
-        require_p(table, len(targets), f"{dataset.name} has {len(targets)} classes")
+        require_p(table, targets.shape[1], f"{dataset.name} has {targets.shape[1]} classes")
         return olsr.from_data(dataset.data, targets, sizes, **options)
     problem: ProblemBase = PROBLEMS[kind](
-        split_columns(dataset.data, sizes, what=dataset.name), table["p"], **options
+        split_rows(dataset.data, sizes, what=dataset.name), table["p"], **options
     )
     return problem
 
@@ -238,7 +238,7 @@ def from_files(table: dict[str, Any], kind: str, folder: Path, read: Reader | No
     if kind == "olsr":
         targets = read(table, "targets", folder)
         problem = OLSR(silos, targets, **options)
-        require_p(table, problem.shape[1], f"targets has {problem.shape[1]} rows")
+        require_p(table, problem.shape[1], f"targets has {problem.shape[1]} columns")
         return problem
     built: ProblemBase = PROBLEMS[kind](silos, table["p"], **options)
     return built
@@ -297,4 +297,4 @@ def read_silos(table: dict[str, Any], key: str, folder: Path) -> list[Any]:
     whole = data.File(str(folder / files), **options)
     names = whole.feature_names()
     sizes = table.get("sizes", table["agents"])
-    return list(split_columns(whole(), sizes, what=files, names=names, ids=whole.row_ids()))
+    return list(split_rows(whole(), sizes, what=files, names=names, ids=whole.row_ids()))

@@ -114,7 +114,7 @@ def guess(option: str, name: str, header: bool | None) -> dict[str, Any]:
         return keys
     if path.suffix == ".npy":
         shape = files.load(path).shape
-        return {"samples": "rows"} if shape[0] > shape[1] else {}
+        return {"samples": "columns"} if shape[0] < shape[1] else {}
     return {}
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.data.columns import blocks
+from destiny.problems.data.rows import Rows
 from destiny.problems.rounded_normal import Whole
 from destiny.protocols import Array
 
@@ -71,9 +70,9 @@ class Grid:
         """The distance between neighbouring numbers of the grid, as a number of the data."""
         return self.bound / self.length
 
-    def rows(self, data: NDArray[Any]) -> Iterator[Whole]:
-        """Samples ``(n, m)`` as whole numbers of units, some at a time."""
-        return (self.round(block) for block in blocks(data))
+    def rows(self, data: Rows) -> Iterator[Whole]:
+        """Rows ``(m, n)`` as columns ``(n, m)`` of whole numbers of units, some at a time."""
+        return (self.round(block.T) for _, block in data.dense_blocks())
 
     def round(self, block: Array) -> Whole:
         """Samples ``(n, m)``, shortened to the bound and rounded to whole numbers z with ||z|| <= length.
@@ -96,20 +95,20 @@ class Grid:
         """The nearest whole numbers from -length to length; length for NaN."""
         return np.rint(np.fmax(np.fmin(x, self.length), -self.length)).astype(np.int64)
 
-    def sums(self, data: NDArray[Any]) -> Whole:
+    def sums(self, data: Rows) -> Whole:
         """The sums of the rounded samples, ``(n,)``."""
-        total = np.zeros(data.shape[0], dtype=np.int64)
+        total = np.zeros(data.shape[1], dtype=np.int64)
         for z in self.rows(data):
             total += z.sum(axis=1)
         return total
 
-    def moments(self, data: NDArray[Any]) -> Whole:
+    def moments(self, data: Rows) -> Whole:
         """The sum of z z^T over the rounded samples, ``(n, n)``.
 
         Float64 products of matrices are exact, whatever the order of their additions, while all sums are
         whole numbers up to 2^53.
         """
-        n, m = data.shape
+        m, n = data.shape
         if m > LARGEST // self.length**2:
             raise ProblemError(
                 f"private PCA needs at most {LARGEST // self.length**2} samples at one agent; found {m}: "

@@ -10,6 +10,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.private_sums import PrivateSums
 from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
+from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
@@ -37,7 +38,8 @@ def silent_step(
     if private_part(problem) is not None:  # noise is drawn for what is sent, and for nothing else
         hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
     else:  # before the mean is known the data will do as they are: a message has the same size
-        hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
+        centred = unwrap(problem, Centred)
+        hosted = (problem if centred is None else centred.inner).host([agent])
     agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
     if messages.private:
         agents.private_sums = PrivateSums(network.agents)
@@ -57,8 +59,7 @@ def sentences(run: Run) -> list[str]:
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
-    if isinstance(run.problem, Centred):
-        first = largest_message(run.problem)
+    if first := largest_message(run.problem):
         lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(

@@ -39,19 +39,19 @@ T = TypeVar("T")
 
 
 def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = None) -> NDArray[Any]:
-    """The matrix in a file, features x samples.
+    """The matrix in a file, samples x features.
 
     Parameters
     ----------
     path : str or Path
-        ``.npy``: memory-mapped, so that an agent's columns are read, and checked for NaN and infinity, when
+        ``.npy``: memory-mapped, so that an agent's rows are read, and checked for NaN and infinity, when
         it is hosted and not before. ``.npz`` and ``.mat``: the only 2-D array of numbers in the file, or
         the one named after a colon, ``"data.mat:X"``; a sparse matrix is made dense if it takes no more than
         8 GiB. ``.csv``, ``.tsv`` and ``.txt``, also with ``.gz``: numbers separated by commas or, in ``.tsv``
         files, by tabs; a first line without any number is taken for a header. ``.parquet``: columns of
         numbers, which are features (extra ``parquet``).
     samples : {"columns", "rows"}, optional
-        How the file keeps its samples; rows are turned into columns by a view. By default "columns"; a
+        How the file keeps its samples; columns are turned into rows by a view. By default "rows"; a
         ``.csv`` file needs it, because nothing in the file says what a line is, and a ``.parquet`` file has
         its samples in rows.
     csv : Csv, optional
@@ -59,7 +59,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
 
     Returns
     -------
-    ndarray (n, m)
+    ndarray (m, n)
         In the dtype of the file; read-only if memory-mapped.
     """
     if samples not in ("columns", "rows", None):
@@ -85,7 +85,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
             f"'{suffix}'; leave these out"
         )
     data = _read(file, partial(readers[suffix], file, key))
-    data = data.T if samples == "rows" else data
+    data = data.T if samples == "columns" else data
     check_matrix(data, str(file))
     if not isinstance(data, np.memmap):
         check_finite(data, str(file), gaps=csv is not None and csv.gaps)
@@ -102,7 +102,7 @@ class File:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, m_i); does not read the numbers of ``.npy`` and ``.csv`` files."""
+        """(m_i, n); does not read the numbers of ``.npy`` and ``.csv`` files."""
         file = Path(self.path)
         if not is_csv(file) or not file.is_file():
             return self().shape
@@ -112,7 +112,7 @@ class File:
             return count_rows(head), len(head.columns)
 
         shape = _read(file, measure)
-        return shape[::-1] if self.samples == "rows" else shape
+        return shape[::-1] if self.samples == "columns" else shape
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of columns that are features in ``.csv`` and ``.parquet`` files, as in `NamedSource`."""
@@ -129,14 +129,14 @@ class File:
     def row_ids(self) -> Sequence[Any] | None:
         """Row labels of the samples, as in `LabelledSource`."""
         file = Path(self.path)
-        if self.samples != "rows" or not os.access(file, os.R_OK):
+        if self.samples == "columns" or not os.access(file, os.R_OK):
             return None
         if file.suffix.lower() == ".parquet":
             return _read(file, lambda: parquet.read_index(file))
         return _read(file, lambda: read_ids(read_head(file, self.csv, "rows"))) if is_csv(file) else None
 
     def __call__(self) -> NDArray[Any]:
-        """The matrix ``(n, m_i)``; see `load`."""
+        """The matrix ``(m_i, n)``; see `load`."""
         return load(self.path, self.samples, self.csv)
 
 
@@ -241,7 +241,7 @@ def _load_npy(file: Path, _: str | None) -> NDArray[Any]:
 
 
 def _load_parquet(file: Path, samples: Samples | None) -> NDArray[Any]:
-    if samples != "rows":
+    if samples == "columns":
         raise ProblemError(
             f'{file} has a column for each feature; found samples in columns; set samples = "rows"'
         )

@@ -144,7 +144,7 @@ def _open_file(
     _refuse_names(columns, labels, f"{file.name} without names")
     if key is None and file.suffix.lower() == ".npz" and _is_sparse(file):
         return Opened(check_rows(_as_csr(load_npz(file))))
-    return Opened(check_rows(load(source, "rows").T))
+    return Opened(check_rows(load(source, "rows")))
 
 
 def _is_sparse(file: Path) -> bool:
