@@ -87,12 +87,12 @@ def quartic(seed: int) -> tuple[Any, Any]:
 
 @cache
 def digits() -> Any:
-    return destiny.datasets.mnist().data[:, ::6]
+    return destiny.datasets.mnist().data[::6]
 
 
 def mnist(seed: int) -> tuple[Any, Any]:
     """10,000 digits."""
-    problem = sdl.from_data(digits().T, p=5, agents=32, scale=1 / 255)
+    problem = sdl.from_data(digits(), p=5, agents=32, scale=1 / 255)
     return problem, networks.erdos_renyi(32, prob=0.5, seed=seed)
 
 

@@ -29,8 +29,8 @@ def by_class(load: Callable[[], Any], p: int) -> Instance:
 
     def make(seed: int) -> tuple[Any, Any]:
         data = load()
-        A = data.data[np.argsort(data.target, kind="stable")].T
-        return destiny.problems.pca.from_data(A.T, p, 8), networks.erdos_renyi(8, prob=0.5, seed=seed)
+        A = data.data[np.argsort(data.target, kind="stable")]
+        return destiny.problems.pca.from_data(A, p, 8), networks.erdos_renyi(8, prob=0.5, seed=seed)
 
     return make
 

@@ -35,11 +35,11 @@ METHODS: dict[str, tuple[Callable[[], Any], float | None]] = {
 @cache
 def centred_images() -> Any:
     images = destiny.datasets.mnist().data.astype(np.float32) / 255
-    return images - images.mean(axis=1, keepdims=True)
+    return images - images.mean(axis=0)
 
 
 def mnist_pca(p: int) -> Callable[[int], Any]:
-    return lambda _: destiny.problems.pca.from_data(centred_images().T, p, AGENTS)
+    return lambda _: destiny.problems.pca.from_data(centred_images(), p, AGENTS)
 
 
 def mnist_sdl(seed: int) -> Any:  # noqa: ARG001

@@ -36,7 +36,7 @@ def with_data(party):
     """The same party with a file of data at every agent."""
     rng = np.random.default_rng(1)
     for i in range(party.size):
-        np.save(party.home(i) / "data.npy", rng.standard_normal((6, 30)))
+        np.save(party.home(i) / "data.npy", rng.standard_normal((30, 6)))
     return party
 
 
@@ -79,7 +79,7 @@ def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
 @pytest.mark.parametrize("kind", problem_table.PROBLEMS)
 def test_a_default_that_is_written_out_is_no_difference(kind):
     plain = {"kind": kind, "p": 2, "data": "mine.npy"}
-    full = {**plain, **problem_table.DEFAULTS, "data": "other.npy", "samples": "rows"}
+    full = {**plain, **problem_table.DEFAULTS, "data": "other.npy", "samples": "columns"}
     assert settings.shared_problem(plain) == settings.shared_problem(full)
     for key, default in problem_table.DEFAULTS.items():  # those of the files are those of the problems
         parameter = signature(problem_table.PROBLEMS[kind]).parameters.get(key)

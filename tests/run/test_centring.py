@@ -162,7 +162,7 @@ def test_the_pooled_problem_is_centred_too():
 
 
 def write_experiment(folder, **lines):
-    np.save(folder / "A.npy", WINE.T)
+    np.save(folder / "A.npy", WINE)
     table = {"kind": '"pca"', "data": '"A.npy"', "p": "2", "agents": "4", "sizes": "[8, 70, 0, 100]"} | lines
     (folder / "all.toml").write_text(
         "[problem]\n" + "\n".join(f"{key} = {value}" for key, value in table.items()) + "\n"
@@ -368,10 +368,10 @@ def test_agents_must_centre_alike(tmp_path):
 def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
-    np.save(tmp_path / "data.npy", WINE.T)
+    np.save(tmp_path / "data.npy", WINE)
     made = scaffold.write_agent_files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1", private=False)
     for path in made:
-        np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE.T)
+        np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE)
     scaffold.write_certificates(tmp_path / "party")
     settings = agents.read(made[0])
     assert settings.network.spectrum == experiment.read_network({"kind": "ring"}, 4, tmp_path).spectrum
