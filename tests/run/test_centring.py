@@ -218,7 +218,7 @@ def test_same_bits_between_agents(algorithm, tmp_path):
         assert "note: standardised" in str(outcome)
     assert np.array_equal(outcomes[0].mean, ours.reference.mean)
     # What is explained is variance: that of the standardised data.
-    ready = ours.asked.problem.pooled()
+    ready = ours.asked.problem.inner.pooled()
     assert outcomes[0].explained < 1
     total = sum(ready.variance(i) for i in range(4))
     kept = sum(np.sum((outcomes[0].X.T @ ready.tables[0].load(i)) ** 2) for i in range(4))
@@ -229,7 +229,9 @@ def test_agents_that_do_not_know_the_spectrum(tmp_path):
     ours = Party(tmp_path, RING, PROBLEM + "\ncenter = true", stop="rounds = 900\ntolerance = 1e-6")
     outcome = ours.go()[1]
     np.testing.assert_allclose(outcome.mean, ours.reference.mean, atol=1e-13)
-    assert destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.pooled())) < 1e-5
+    assert (
+        destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.inner.pooled())) < 1e-5
+    )
 
 
 def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
