@@ -11,9 +11,29 @@ import pytest
 import scipy.linalg
 import scipy.optimize
 
+import destiny
 from destiny.errors import ProblemError
-from destiny.problems import OLSR, PCA, SDL, Separable, check_gradient, olsr, pca, sdl
+from destiny.problems import (
+    L1,
+    OLSR,
+    PCA,
+    SDL,
+    Centred,
+    Generalised,
+    Privacy,
+    Separable,
+    batched,
+    centred,
+    check_gradient,
+    olsr,
+    pca,
+    pooled,
+    regularised,
+    sdl,
+)
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data.partition import split_rows
+from destiny.problems.own_problem import unwrap
 
 SEEDS = range(3)
 LAYOUTS = {
@@ -233,6 +253,47 @@ def test_every_problem_says_what_it_is(kind):
     assert problem.shape == (20, 3)
     assert problem.describe().startswith(kind.upper())
     assert "4 agents hold 90 samples of 20 features" in problem.describe()
+
+
+# Rows and columns swapped
+
+
+def test_a_problem_says_how_its_tables_are_read():
+    problem = PCA([np.ones((20, 12))] * 4, 2)
+    assert repr(problem) == "PCA of 4 agents, 80 samples in rows x 12 features, p = 2"
+    assert repr(centred(problem)) == repr(problem) + ", centred"
+    hidden = pca.private(problem, Privacy(1.0, 1e-3, 1.0, seed=0))
+    assert "80" not in repr(hidden)
+    assert "20" not in repr(hidden)
+
+
+def test_tables_that_look_swapped_are_a_note():
+    table = np.random.default_rng(0).standard_normal((60, 5))
+    right, swapped = ([part.T if turned else part for part in np.split(table, 3)] for turned in (False, True))
+    (note,) = PCA(swapped, 2).remarks()
+    assert "every agent's table has 5 rows and 20 columns" in note
+    network = destiny.networks.complete(3)
+    assert note in destiny.solve(PCA(swapped, 2), network).notes
+    assert note not in destiny.solve(PCA(right, 2), network).notes
+    assert not PCA([swapped[0], swapped[0][:4]], 2).remarks()  # features would be as many everywhere
+    assert not PCA(destiny.Silos(swapped), 2).remarks()  # of which rows are samples by definition
+    assert not pca.private(PCA(swapped, 2), Privacy(1.0, 1e-3, 1.0, seed=0)).remarks()
+
+
+def test_unwrap_finds_a_problem_within_others():
+    plain = pca.synthetic(n=6, m=40, p=2, xi=0.8, agents=4)
+    around = centred(plain)
+    assert unwrap(CachedProblem(around), Centred) is around
+    assert unwrap(CachedProblem(around), PCA) is plain
+    assert unwrap(plain + L1(0.1), PCA) is plain
+    assert unwrap(batched(plain, 3), PCA) is plain
+    assert unwrap(Generalised(plain, [np.eye(6)] * 4), PCA) is plain
+    assert unwrap(pooled(plain), PCA) is plain
+    assert unwrap(plain, Centred) is None
+    assert unwrap(pooled(around), Centred) is None  # its data are centred already
+    assert unwrap(plain + plain, PCA) is None  # a sum has several
+    with pytest.raises(ProblemError, match=r"centred\(problem\) \+ regulariser"):
+        regularised(around, L1(0.1))
 
 
 # Synthetic data and known answers
