@@ -179,7 +179,8 @@ def test_mistakes_are_refused_in_words():
     problem, eye = small_problem("pca"), np.eye(12)
     for M, words in (
         ([eye] * 5, "one matrix M_i for each of the 6 agents; found 5"),
-        ([eye[:, :3]] * 6, "must be 12 x 12"),
+        ([eye[:3]] * 6, "must be 12 x 12"),
+        ([eye[:, :3]] * 6, r"must have 12 columns like everyone's; found shape \(12, 3\)$"),
         ([eye + np.eye(12, k=1)] * 6, "agent 0's M must be symmetric"),
         ([np.full((12, 12), np.nan)] * 6, "finite"),
     ):

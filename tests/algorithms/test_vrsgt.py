@@ -84,7 +84,7 @@ def test_passes_are_the_samples_evaluated_by_all_samples():
     assert f"{result.passes:.1f} passes over the data" in str(result)
     found = destiny.compare(problem, network(), [VRSGT()], rounds=60, engine=Local(3))
     assert "passes" in str(found)
-    full = destiny.solve(problem.problem, network(), DestinyMomentum(), rounds=60)
+    full = destiny.solve(problem.inner, network(), DestinyMomentum(), rounds=60)
     assert full.passes == full.gradients
 
 

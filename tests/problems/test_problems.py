@@ -452,7 +452,7 @@ GOOD = np.eye(3, 2)
     [
         (
             lambda: PCA([GOOD, np.ones((2, 3))], 1),
-            r"agent 1's data must have 2 columns.*samples in columns\?",
+            r"agent 1's data must have 2 columns.*are those of this table in columns\?",
         ),
         (lambda: PCA([GOOD, np.ones(3)], 1), r"agent 1's data must be 2-D.*found 1-D of shape \(3,\)"),
         (lambda: PCA(GOOD, 1), r"agent 0's data must be 2-D.*one array per agent"),  # type: ignore[arg-type]

@@ -161,9 +161,10 @@ class Matrices:
         if not issparse(data):
             check_matrix(data, name)
         if data.shape[1] != self.width:
+            # M of X^T M X = I has no samples.
+            why = "" if self.what == "M" else "; samples are rows: are those of this table in columns?"
             raise ProblemError(
-                f"{name} must have {self.width} columns like everyone's; found shape {data.shape}; samples "
-                "are rows, and all agents use the same features: are its samples in columns?"
+                f"{name} must have {self.width} columns like everyone's; found shape {data.shape}{why}"
             )
         if not issparse(data):
             check_finite(data, name, self.gaps)
