@@ -94,7 +94,7 @@ def test_a_default_that_is_written_out_is_no_difference(kind):
 
 def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nscale = 10"))
-    party.write(1, problem=f'{SDL}\nscale = 10.0\nsamples = "columns"')
+    party.write(1, problem=f'{SDL}\nscale = 10.0\nsamples = "rows"')
     assert party.settings(0).hello.digest == party.settings(1).hello.digest
 
 

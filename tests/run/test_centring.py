@@ -221,7 +221,7 @@ def test_same_bits_between_agents(algorithm, tmp_path):
     ready = ours.asked.problem.inner.pooled()
     assert outcomes[0].explained < 1
     total = sum(ready.variance(i) for i in range(4))
-    kept = sum(np.sum((outcomes[0].X.T @ ready.tables[0].load(i)) ** 2) for i in range(4))
+    kept = sum(np.sum(ready.rows(i).times(outcomes[0].X) ** 2) for i in range(4))
     assert outcomes[0].explained == pytest.approx(kept / total, rel=1e-10)
 
 
