@@ -1,4 +1,4 @@
-"""Agents over TLS on 2 cores: a sum against the bare exchange of its bytes, private, and over slow lines."""
+"""Agents over TLS: a sum against the bare exchange of its bytes, private, and over slow lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import destiny
+from benchmarks.slow_line import BANDWIDTH, DELAY
 from benchmarks.timing import report
 from destiny import agents
 from destiny.agents import scaffold
@@ -29,15 +30,16 @@ from destiny.agents.event_log import EventLog
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.start import open_hiding
-from destiny.agents.statements import Notary, Statements
+from destiny.agents.statements import Statements
 from destiny.agents.transport import tls
 from destiny.agents.transport.connections import Connections, Limits
 from destiny.engines.private_sums import PrivateSums
 
 AGENTS, NUMBERS = 8, 2**19  # 4 MB a message
 MORE = 1  # word in a private message that counts the agents
-BURSTS, CALLS = 6, 4
-DELAY, BANDWIDTH = 0.02, 12.5e6  # seconds one way and bytes a second of a slow line: 100 Mbit/s
+BURSTS, CALLS = 11, 4
+SLOW_BURSTS, SLOW_CALLS = 5, 2  # a sum takes half a second
+KINDS = ("plain", "bare", "private")  # first a sum: it has read all that agents say when they meet
 EXPERIMENT = """
 [problem]
 kind = "pca"
@@ -68,9 +70,9 @@ class Bare(asyncio.BufferedProtocol):
 
 
 class Worker:
-    """One agent that takes part in sums, its own way or barely."""
+    """One agent that takes part in sums, its own way, privately or barely."""
 
-    def __init__(self, path: Path, numbers: int) -> None:
+    def __init__(self, path: Path) -> None:
         settings = agents.read(path)
         self.connections = Connections(
             settings.hello,
@@ -79,22 +81,19 @@ class Worker:
             tls.Credentials(settings.files),
             EventLog(settings.name, loud=False),
             60,
-            Limits(8 * (numbers + MORE), settings.agents, 10**9),
+            Limits(8 * (NUMBERS + MORE), settings.agents, 10**9),
         )
         folder = path.with_name("checkpoints")
         folder.mkdir()
         hiding = open_hiding(settings, folder)
-        links = [n.index for n in settings.neighbours]
-        notary = Notary(settings.index, settings.agents, links) if hiding is None else hiding.notary
-        statements = Statements(notary, self.connections.neighbours, folder, settings.run)
+        assert hiding is not None
+        statements = Statements(hiding.notary, self.connections.neighbours, folder, settings.run)
         engine = SingleAgentEngine(self.connections, settings.index, Outbox(), statements, hiding)
         self.agents = engine.connect(settings.problem, settings.network).agents
-        if hiding is not None:
-            self.agents.private_sums = PrivateSums(settings.agents, hiding)
-        exchange = self.connections.store
-        assert isinstance(exchange, Exchange)
-        self.block = np.random.default_rng(settings.index).uniform(-1, 1, (1, numbers))
-        self.exchange, self.message = exchange, bytes(8 * numbers)
+        self.private_sums = PrivateSums(settings.agents, hiding)
+        assert isinstance(self.connections.store, Exchange)
+        self.exchange = self.connections.store
+        self.block = np.random.default_rng(settings.index).uniform(-1, 1, (1, NUMBERS))
         tree, me = self.agents.tree, settings.index
         self.transports = [
             n.connection.transport
@@ -102,13 +101,19 @@ class Worker:
             if n.connection is not None and (tree.parents[me] == n.index or tree.parents[n.index] == me)
         ]
 
-    def sum(self) -> None:
-        """The engine's."""
-        self.agents.all_reduce(self.block, bounds=[float(self.agents.count)])
-        self.exchange.outbox.prune(self.exchange.turn)  # as checkpoints do
+    def run(self, kind: str, calls: int) -> None:
+        """Take part in so many sums, or in the exchange of their bytes."""
+        if kind == "bare":
+            self.bare(calls)
+            return
+        self.agents.private_sums = self.private_sums if kind == "private" else None
+        for _ in range(calls):
+            self.agents.all_reduce(self.block, bounds=[float(self.agents.count)])
+            self.exchange.outbox.prune(self.exchange.turn)  # as checkpoints do
 
     def bare(self, calls: int) -> None:
         """The same bytes over the links of the tree, all at once and in both directions, and nothing else."""
+        message = bytes(8 * NUMBERS)
         links = [t.get_protocol() for t in self.transports]
         loop, call = self.connections.loop, 0
         future = loop.create_future()
@@ -117,93 +122,62 @@ class Worker:
             if not future.done() and all(b.count > call for b in barely):
                 future.set_result(None)
 
-        barely = [Bare(len(self.message), done) for _ in self.transports]
+        barely = [Bare(len(message), done) for _ in self.transports]
         for transport, protocol in zip(self.transports, barely, strict=True):
             transport.set_protocol(protocol)
         for call in range(calls):  # noqa: B007
             future = loop.create_future()
             for transport in self.transports:
-                transport.write(self.message)
+                transport.write(message)
             done()
             loop.run_until_complete(future)
         for transport, connection in zip(self.transports, links, strict=True):
             transport.set_protocol(connection)
 
 
-def worker(path: str, numbers: int, bursts: int, calls: int, profile: str) -> None:
-    """One process: bursts of either kind, all agents together."""
+def worker(path: str, profile: str) -> None:
+    """One process: does what it is told, all agents together, and tells seconds, CPU seconds and memory."""
     with threadpool_limits(1):
-        before = resident()
-        me = Worker(Path(path), numbers)
-        watched = cProfile.Profile() if profile else None
-        for burst in range(bursts + 1):
-            for kind in ("sum", "bare"):
-                print("ready", flush=True)
-                sys.stdin.readline()
-                start, used = time.perf_counter(), time.process_time()
-                if kind == "bare":
-                    me.bare(calls)
-                else:
-                    if watched is not None and burst:
-                        watched.enable()
-                    for _ in range(calls):
-                        me.sum()
-                    if watched is not None:
-                        watched.disable()
-                seconds, cpu = time.perf_counter() - start, time.process_time() - used
-                told = [kind, burst, seconds / calls, cpu / calls, resident() - before]
-                print(json.dumps(told), flush=True)
+        before, me = resident(), Worker(Path(path))
+        watched = cProfile.Profile()
         print("ready", flush=True)
-        sys.stdin.readline()
-        if watched is not None:
-            watched.dump_stats(profile)
+        while order := sys.stdin.readline().split():
+            kind, calls = order[0], int(order[1])
+            start, used = time.perf_counter(), time.process_time()
+            if kind == profile:
+                watched.enable()
+            me.run(kind, calls)
+            watched.disable()
+            seconds, cpu = time.perf_counter() - start, time.process_time() - used
+            print(json.dumps([seconds / calls, cpu / calls, resident() - before]), flush=True)
+        if profile:
+            watched.dump_stats(Path(path).with_name("profile"))
         me.connections.close()
 
 
-def launch(
-    folder: Path, numbers: int, bursts: int = BURSTS, calls: int = CALLS, profile: str = ""
-) -> dict[str, list[float]]:
-    """By kind of burst, of all agents: the best as its slowest agent saw it, all CPU time, most memory."""
+def measure(folder: Path, bursts: int, calls: int, profile: str = "") -> dict[str, Any]:
+    """By kind, arrays ``(bursts, agents, 3)`` of seconds, CPU seconds and bytes of memory per call."""
     jobs = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.agents",
-                str(path),
-                str(numbers),
-                str(bursts),
-                str(calls),
-                profile if path.parent.name == "agent-0" else "",
-            ],
+            [sys.executable, "-m", "benchmarks.agents", str(path), profile],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for path in sorted(folder.glob(f"*/{scaffold.FILE}"))
     ]
-    best: dict[str, list[float]] = {}
-    for burst in range(bursts + 1):
-        for kind in ("sum", "bare"):
-            together(jobs)
-            times = [json.loads(_line(job)) for job in jobs]
-            slowest, cpu = max(t[2] for t in times), sum(t[3] for t in times)
-            if burst:  # the first one warms up
-                before = best.get(kind, [float("inf")] * 2)
-                best[kind] = [min(before[0], slowest), min(before[1], cpu), max(t[4] for t in times)]
-    together(jobs)
-    for job in jobs:
-        job.wait(60)
-    return best
-
-
-def together(jobs: list[Any]) -> None:
-    """Let all go on once all have come this far."""
     for job in jobs:
         assert _line(job) == "ready\n"
+    told: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+    for _ in range(bursts + 1):
+        for kind in KINDS:
+            for job in jobs:
+                job.stdin.write(f"{kind} {calls}\n")  # type: ignore[union-attr]
+                job.stdin.flush()  # type: ignore[union-attr]
+            told[kind].append([json.loads(_line(job)) for job in jobs])
     for job in jobs:
-        job.stdin.write("go\n")
-        job.stdin.flush()
+        job.communicate(timeout=60)
+    return {kind: np.array(burst[1:]) for kind, burst in told.items()}  # the first one warms up
 
 
 def _line(job: Any) -> str:
@@ -212,78 +186,78 @@ def _line(job: Any) -> str:
     return line
 
 
-def files(
-    folder: Path, network: destiny.networks.Network, host: str, port: int, private: bool = False
-) -> None:
+def show(told: dict[str, Any]) -> dict[str, Any]:
+    """A line for each kind; the seconds of each burst, as its slowest agent saw it."""
+    for kind, numbers in told.items():
+        seconds, cpu = numbers[:, :, 0].max(axis=1), np.median(numbers[:, :, 1], axis=0)
+        print(
+            f"     {kind:8} {spread(1e3 * seconds, 1)} ms; CPU of an agent {1e3 * cpu.mean():.1f} ms, "
+            f"of the busiest {1e3 * cpu.max():.1f} ms; {numbers[:, :, 2].max() / 2**20:.0f} MB at one"
+        )
+    return {kind: numbers[:, :, 0].max(axis=1) for kind, numbers in told.items()}
+
+
+def spread(numbers: Any, digits: int = 2) -> str:
+    """Median and quartiles."""
+    low, middle, high = np.percentile(numbers, [25, 50, 75])
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def compare(title: str, ratios: Any, limit: float, compared: str) -> None:
+    """The median of the ratios of bursts that follow each other, and their quartiles."""
+    report(f"{title}, bursts {spread(ratios)}", float(np.median(ratios)), limit, compared)
+
+
+def files(folder: Path, network: destiny.networks.Network, host: str, port: int) -> Path:
     """A set of agents with certificates."""
     folder.mkdir()
     path = folder / "experiment.toml"
     path.write_text(EXPERIMENT.format(agents=network.agents, edges=network.edges.tolist()))
-    scaffold.write_agent_files(str(path), f"{host}:{port}", folder / "set", "benchmark", private=private)
+    scaffold.write_agent_files(str(path), f"{host}:{port}", folder / "set", "benchmark", private=True)
     scaffold.write_certificates(folder / "set")
+    return folder / "set"
 
 
-def relay(listen: tuple[str, int], target: tuple[str, int]) -> None:
-    """A line of `BANDWIDTH` and `DELAY` in either direction; runs for ever in a thread."""
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        loop, free = asyncio.get_running_loop(), 0.0
-        while part := await reader.read(2**14):
-            free = max(free, loop.time()) + len(part) / BANDWIDTH  # when the line has taken these bytes
-            loop.call_at(free + DELAY, writer.write, part)
-            await asyncio.sleep(free - loop.time())
-        loop.call_at(free + DELAY, writer.close)
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there, back = await asyncio.open_connection(*target)
-        except OSError:  # the agent has not started yet
-            writer.close()
-            return
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    async def main() -> None:
-        async with await asyncio.start_server(connected, *listen) as server:
-            await server.serve_forever()
-
-    asyncio.run(main())
-
-
-def slow_lines(folder: Path, host: str) -> float:
-    """Seconds of a sum of a path of five agents, two levels on either side, over slow lines."""
+def slow_lines(folder: Path, host: str) -> dict[str, Any]:
+    """Sums of a path of five agents, two levels on either side, over slow lines."""
     port, network = 7800, destiny.networks.path(5)
-    files(folder / "slow", network, host, port)
-    for k in range(network.agents - 1):  # the lower index calls the higher one
-        path = folder / "slow" / "set" / f"agent-{k}" / scaffold.FILE
-        path.write_text(path.read_text().replace(f"{host}:{port + k + 1}", f"{host}:{port + 10 + k}"))
-        line = ((host, port + 10 + k), (host, port + k + 1))
-        threading.Thread(target=relay, args=line, daemon=True).start()
-    return launch(folder / "slow" / "set", NUMBERS, bursts=2, calls=2)["sum"][0]
+    made = files(folder / "slow", network, host, port)
+    with ExitStack() as lines:
+        for k in range(network.agents - 1):  # the lower index calls the higher one
+            path, target, line = made / f"agent-{k}" / scaffold.FILE, port + k + 1, port + 10 + k
+            path.write_text(path.read_text().replace(f"{host}:{target}", f"{host}:{line}"))
+            command = [sys.executable, "-m", "benchmarks.slow_line", host, str(line), str(target)]
+            lines.callback(subprocess.Popen(command).kill)
+        return measure(made, SLOW_BURSTS, SLOW_CALLS)
 
 
 def main() -> None:
-    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+    host = a_host()
     network = destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files(folder / "plain", network, host, 7700)
-        files(folder / "private", network, host, 7750, private=True)
-        best = launch(folder / "plain" / "set", NUMBERS)
-        hidden = launch(folder / "private" / "set", NUMBERS)["sum"]
-        for kind, (seconds, cpu, memory) in {**best, "private": hidden}.items():
-            print(
-                f"     {kind:8} {1e3 * seconds:8.1f} ms, {1e3 * cpu:8.1f} ms of CPU at all {AGENTS} agents, "
-                f"{memory / 2**20:.0f} MB at one"
-            )
+        told = measure(files(folder / "eight", network, host, 7700), BURSTS, CALLS)
+        seconds = show(told)
         title = f"a sum of {AGENTS} agents, {2 * (AGENTS - 1)} messages of 4 MB"
-        report(title, best["sum"][0] / best["bare"][0], 1.3, "the bare exchange")
-        report("a private sum", hidden[0] / best["sum"][0], 1.3, "a plain one")
-        seconds = slow_lines(folder, host)
-        expected = 4 * DELAY + 8 * NUMBERS / BANDWIDTH
-        print(f"     slow     {1e3 * seconds:8.1f} ms a sum of 5 agents on a path, 4 MB")
-        report(
-            "a sum over lines of 20 ms and 100 Mbit/s", seconds / expected, 1.5, "delay and size by bandwidth"
+        compare(title, seconds["plain"] / seconds["bare"], 1.3, "the bare exchange")
+        compare("a private sum", seconds["private"] / seconds["plain"], 1.3, "a plain one")
+        # Where each agent has a core, the busiest one decides; a busy machine does not change CPU time much.
+        cpu = {kind: numbers[:, :, 1].max(axis=1) for kind, numbers in told.items()}
+        compare("CPU of the busiest agent in a sum", cpu["plain"] / cpu["bare"], 1.3, "the bare exchange")
+        compare(
+            "CPU of the busiest agent in a private sum", cpu["private"] / cpu["plain"], 1.3, "a plain one"
         )
+        seconds = show(slow_lines(folder, host))
+        line = 8 * NUMBERS / BANDWIDTH
+        what = "delay and size by bandwidth"
+        compare("4 MB over a line of 20 ms and 100 Mbit/s", seconds["bare"] / (DELAY + line), 1.1, what)
+        compare("a sum over a path of 4 such lines", seconds["plain"] / (4 * DELAY + line), 1.5, what)
+        compare("a private sum over them", seconds["private"] / seconds["plain"], 1.3, "a plain one")
+
+
+def a_host() -> str:
+    """An address of this machine that nobody else is likely to use."""
+    return f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
 
 
 def resident() -> int:
@@ -292,38 +266,20 @@ def resident() -> int:
     return pages * resource.getpagesize()
 
 
-def profile() -> None:
-    """Where an agent's time goes: ``python -m benchmarks.agents profile``."""
-    host = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+def profile(kind: str) -> None:
+    """Where the time of the root goes: ``python -m benchmarks.agents profile plain`` (or private)."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        files(folder / "eight", destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0), host, 7700)
-        stats = folder / "stats"
-        launch(folder / "eight" / "set", NUMBERS, profile=str(stats))
-        profiled = pstats.Stats(str(stats))
-        profiled.sort_stats("tottime").print_stats(12)
-        shares: dict[str, float] = {}
-        for (file, _, function), (_, _, own, *_) in profiled.stats.items():  # type: ignore[attr-defined]
-            shares[kind_of(file, function)] = shares.get(kind_of(file, function), 0.0) + own
-        for kind, seconds in sorted(shares.items(), key=lambda entry: -entry[1]):
-            print(f"     {kind:28} {100 * seconds / sum(shares.values()):4.0f} %")
-
-
-def kind_of(file: str, function: str) -> str:
-    """What a function of a profile is about."""
-    if file == "~":
-        outside = any(word in function for word in ("_ssl", "_socket", "epoll"))
-        return "TLS, sockets and waiting" if outside else "NumPy, SciPy and built-ins"
-    if "asyncio" in file or "ssl.py" in file or "selectors" in file:
-        return "Python of asyncio"
-    return "Python of this package, with copies" if "destiny" in file else "Python of others"
+        network = destiny.networks.erdos_renyi(AGENTS, prob=0.7, seed=0)
+        made = files(Path(name) / "eight", network, a_host(), 7700)
+        measure(made, BURSTS, CALLS, kind)
+        stats = pstats.Stats(str(made / "agent-0" / "profile"))
+        stats.sort_stats("tottime").print_stats(25)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["profile"]:
-        profile()
+    if sys.argv[1:2] == ["profile"]:
+        profile(sys.argv[2])
     elif len(sys.argv) > 1:
-        numbers, bursts, calls = map(int, sys.argv[2:5])
-        worker(sys.argv[1], numbers, bursts, calls, sys.argv[5])
+        worker(*sys.argv[1:])
     else:
         main()

@@ -1,7 +1,14 @@
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
+
+# No test is timed: on a loaded machine an example may take a second.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 # What a shell runs in the background ignores SIGINT, and so does every process it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -40,6 +40,7 @@ __all__ = [
     "DestinyProx",
     "Diagnosis",
     "History",
+    "Link",
     "Messages",
     "MismatchError",
     "MissingExtraError",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from destiny.geometry import directions, lagrangian, stiefel
     from destiny.problems import check_gradient
     from destiny.problems.data import Silos
+    from destiny.protocols.link import Link
     from destiny.run import metrics, stopping
     from destiny.run import plots as plots
     from destiny.run.history import History
@@ -145,6 +147,7 @@ else:
         "DestinyProx": "destiny.algorithms",
         "Diagnosis": "destiny.diagnosis",
         "History": "destiny.run.history",
+        "Link": "destiny.protocols.link",
         "Messages": "destiny.run.messages",
         "Result": "destiny.run.result",
         "Silos": "destiny.problems.data",

@@ -16,7 +16,7 @@ import destiny
 from destiny import agents
 from destiny.agents import scaffold, status
 from destiny.agents.event_log import EventLog
-from destiny.agents.neighbour_tables import parse_address
+from destiny.config.files import parse_address
 from tests.helpers import ROOT
 from tests.helpers.agent_party import PATIENCE, Party, Running, end, free_host, wait_for
 
@@ -42,17 +42,25 @@ WRONG = {
     "listen without a port": (r'listen = "[^"]*"', 'listen = "here"', "[agent] listen must be HOST:PORT"),
     "an index too many": (r"index = 0", "index = 2", "index must be from 0 to 1; found 2"),
     "a deadline below zero": (r"deadline = \d+", "deadline = -1", "deadline must be a number of seconds"),
-    "no neighbour": (r"(?s)\[\[neighbour\]\].*", "neighbour = []", "at least one [[neighbour]]"),
+    "no neighbour": (
+        r"(?s)\[\[neighbour\]\].*",
+        "neighbour = []",
+        "neighbour must be a list of at least one table",
+    ),
     "oneself as neighbour": (r"index = 1\n", "index = 0\n", "that of another of the 2 agents"),
     "agents in the problem": (r"\[problem\]", "[problem]\nagents = 2", "[problem] has no key 'agents'"),
     "two methods": (r"\[algorithm\]", "[[algorithm]]", "algorithm must be a table"),
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
-    "no checkpoints": (r"checkpoint = \d+", "checkpoint = 0", "checkpoint must be at least 1"),
+    "no checkpoints": (
+        r"checkpoint = \d+",
+        "checkpoint = 0",
+        "checkpoint must be a whole number of at least 1",
+    ),
     "a tolerance below zero": (r"tolerance = .*", "tolerance = -1", "tolerance must be a number >= 0"),
     "a tolerance of nan": (r"tolerance = .*", "tolerance = nan", "tolerance must be a number >= 0"),
     "rounds below zero": (r"rounds = \d+", "rounds = -1", "rounds must be a whole number >= 0; found -1"),
-    "one agent": (r"agents = 2", "agents = 1", "[agent] agents must be from 2 to 100000; found 1"),
-    "10^30 agents": (r"agents = 2", f"agents = {10**30}", "[agent] agents must be from 2 to 100000"),
+    "one agent": (r"agents = 2", "agents = 1", "agents must be a whole number from 2 to 100000; found 1"),
+    "10^30 agents": (r"agents = 2", f"agents = {10**30}", "agents must be a whole number from 2 to 100000"),
     "too long a way": (r"diameter = 1", "diameter = 2", "diameter must be at most 1, the number of agents"),
     "a run without a name": (r'run = "run-1"', 'run = ""', "run must have 1 to 100 printable letters"),
     "a name that is a path": (r'name = "agent-0"', 'name = "../b"', "name must not start with a dot"),
@@ -182,12 +190,13 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert "diameter = 2" in text
     (tmp_path / "e.toml").write_text(
         '[problem]\nkind = "pca"\nsynthetic = { n = 5, m = 20, xi = 0.5 }\np = 1\nagents = 4\n'
-        '[network]\nkind = "ring"\nloss = 0.2\nseed = 3\n'
+        '[network]\nkind = "ring"\nloss = 0.2\nseed = 3\ndelay = 0.5\n'
     )
     scaffold.write_agent_files(str(tmp_path / "e.toml"), "127.0.0.1", tmp_path / "loss", "run")
     scaffold.write_certificates(tmp_path / "loss")
     settings = agents.read(tmp_path / "loss" / "agent-3" / "agent.toml")
     assert settings.network.prob == 0.2
+    assert "delay = 0.5" in (tmp_path / "loss" / "agent-3" / "agent.toml").read_text()
     assert settings.listen.port == 7003
     assert [n.dial for n in settings.neighbours] == [False, False]
 
@@ -238,7 +247,9 @@ def test_init_takes_over_what_agents_know_and_its_comments_are_true(tmp_path):
     assert "tolerance = 1e-05" in text or "tolerance = 1e-5" in text
     assert "checkpoint = 7 " in text
     path.write_text(text.replace("checkpoint = 7", "checkpoint = 0"))
-    with pytest.raises(destiny.SettingsError, match=r"\[run\] checkpoint must be at least 1; found 0"):
+    with pytest.raises(
+        destiny.SettingsError, match=r"\[run\] checkpoint must be a whole number of at least 1; found 0"
+    ):
         agents.read(path)
     assert "0 = never" not in re.search("^checkpoint.*", text, re.MULTILINE).group()
     path.write_text(re.sub("(?m)^lambda.*\n", "", text))

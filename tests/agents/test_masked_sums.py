@@ -281,7 +281,7 @@ def test_an_agent_that_is_done_serves_others_from_its_files(tmp_path, monkeypatc
 
 def test_files_of_an_earlier_time_are_noticed(tmp_path, monkeypatch):
     """Restored from a backup, log included: other numbers could go out under the masks of before."""
-    party = private(tmp_path, nets.ring(3), LBFGS, SDL, run="checkpoint = 1", deadline=1)
+    party = private(tmp_path, nets.ring(3), LBFGS, SDL, run="checkpoint = 1", deadline=4)
     crashed(party, monkeypatch, 1, 3)
     shutil.copytree(party.out(1), tmp_path / "backup")
     crashed(party, monkeypatch, 1, 9)

@@ -11,20 +11,25 @@ import threading
 import time
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from msgspec import inspect
 from typer.testing import CliRunner
 
 import destiny
 from destiny import agents, cli
 from destiny.agents import outcome as answer
-from destiny.agents import scaffold, settings
+from destiny.agents import scaffold
 from destiny.agents.transport import connector
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.tls import describe_error
-from destiny.experiments import problem_table
+from destiny.config import tables
+from destiny.config.problem import LOCAL, AgentProblem, shared_keys
 from destiny.problems.data import files
+from destiny.problems.kinds import KINDS
 from tests.helpers.agent_party import Party, authority
 
 PAIR = destiny.networks.path(2)
@@ -60,36 +65,35 @@ def test_agents_with_another_problem_refuse_each_other(lines, words, tmp_path):
         assert caught.value.code == 2
 
 
-NO_DEFAULT = {"kind", "p", "agents", "dataset", "synthetic"}  # `synthetic` has the defaults of its generator
+def shared(**keys):
+    """What must be equal at all agents of a problem with these keys."""
+    return shared_keys(tables.read(AgentProblem, {"data": "mine.npy", "p": 2} | keys, "[problem]"), 2)
 
 
-PRIVACY = {"epsilon": 1.0, "delta": 1e-6, "bound": 1.0}
+FIELDS: Any = inspect.type_info(tables.complete(AgentProblem)).fields  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("key", problem_table.PROBLEM)
+@pytest.mark.parametrize("key", [field.encode_name for field in FIELDS])
 def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
-    known = NO_DEFAULT | settings.LOCAL | set(problem_table.DEFAULTS)
-    assert key in known, "write its default into DEFAULTS: a default written out is no difference"
-    tables = {"synthetic": {}, "regulariser": {"kind": "l1", "weight": 1.0}, "privacy": PRIVACY}
-    given = {"kind": "pca", **tables}.get(key, False)
-    table = settings.shared_problem({"kind": "pca", "p": 2, key: given})
-    assert (key in table) == (key not in settings.LOCAL)
+    assert (key in shared(kind="pca")) == (key not in LOCAL)
 
 
-@pytest.mark.parametrize("kind", problem_table.PROBLEMS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_default_that_is_written_out_is_no_difference(kind):
-    plain = {"kind": kind, "p": 2, "data": "mine.npy"}
-    full = {**plain, **problem_table.DEFAULTS, "data": "other.npy", "samples": "columns"}
-    assert settings.shared_problem(plain) == settings.shared_problem(full)
-    for key, default in problem_table.DEFAULTS.items():  # those of the files are those of the problems
-        parameter = signature(problem_table.PROBLEMS[kind]).parameters.get(key)
+    plain = {"kind": kind} | ({"targets": "mine.npy"} if kind == "olsr" else {})
+    defaults = {f.encode_name: f.default for f in FIELDS if f.default not in (None, msgspec.NODEFAULT)}
+    assert defaults.keys() == {"scale", "precision", "standardise"}
+    others = {"data": "other.npy", "samples": "columns", "center": False}
+    assert shared(**plain) == shared(**plain, **defaults, **others)
+    for key, default in defaults.items():  # those of the files are those of the problems
+        parameter = signature(KINDS[kind].make).parameters.get(key)
         assert parameter is None or parameter.default == default
     given = {"n": 5, "m": 9} | ({"xi": 0.5} if kind == "pca" else {})
-    made = [{**plain, "synthetic": {**given, **more}} for more in ({}, {"seed": 0}, {"seed": 1})]
-    first, same, other = map(settings.shared_problem, made)
+    made = [{"synthetic": {**given, **more}, "data": None} for more in ({}, {"seed": 0}, {"seed": 1})]
+    first, same, other = (shared(kind=kind, **table) for table in made)
     assert first == same != other
-    scaled = [{**plain, "standardise": True, **more} for more in ({}, {"center": True})]
-    assert settings.shared_problem(scaled[0]) == settings.shared_problem(scaled[1])
+    if kind != "sdl":
+        assert shared(**plain, standardise=True) == shared(**plain, standardise=True, center=True)
 
 
 def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
@@ -99,7 +103,7 @@ def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
 
 
 def test_a_hello_has_room_for_long_lists(tmp_path, monkeypatch):
-    monkeypatch.setitem(problem_table.PROBLEM, "labels", list)
+    monkeypatch.setitem(tables._ADDED, AgentProblem, {"labels": (list[str] | None, None, "")})
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nlabels = {json.dumps(['a name'] * 2000)}"))
     assert len(party.settings(0).hello.pack()) < 4096
     assert agents.read(party.home(0) / "agent.toml").common["problem.labels"].startswith("sha256 ")

@@ -38,10 +38,36 @@ def test_the_bits_of_a_run_in_one_process(tmp_path, more):
         assert any("the noise comes from seed 3" in note for note in outcome.notes)
 
 
+@pytest.mark.parametrize("messages", ["private = false", "private = true"])
 @pytest.mark.parametrize("more", ["", "center = true\n"])
-def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, more):
-    """It is lost before its first checkpoint and after it: all bits are those of a run without loss."""
-    problem = PROBLEM + PRIVACY.replace("5", "50") + more
+def test_private_products_have_the_bits_of_a_run_in_one_process(tmp_path, monkeypatch, messages, more):
+    """Many columns: noise on products, of each agent alone in plain messages and together in private ones."""
+    monkeypatch.setattr(destiny.problems.private_products, "LARGEST_SQUARE", 24)
+    together = "private = true" in messages
+    noise = 'seed = 3, noise = "together"' if together else "seed = 3"
+    party = Party(
+        tmp_path,
+        NETWORK,
+        problem=PROBLEM.replace("n = 6", "n = 30") + SEEDED.replace("seed = 3", noise) + more,
+        algorithm='kind = "destiny-krylov"',
+        whole="" if together else '[network]\nkind = "ring"',
+        messages=messages,
+    )
+    outcomes = party.go()
+    party.check(outcomes)
+    for outcome in outcomes:
+        assert any("T = 4 products, with 30 vectors and then 6" in note for note in outcome.notes)
+        assert 0 < outcome.explained < 1
+
+
+@pytest.mark.parametrize(("n", "more"), [(6, ""), (6, "center = true\n"), (30, "center = true\n")])
+def test_a_restarted_agent_has_the_same_noise(tmp_path, monkeypatch, n, more):
+    """It is lost before its first checkpoint and after it: all bits are those of a run without loss.
+
+    With 30 columns noise is on products.
+    """
+    monkeypatch.setattr(destiny.problems.private_products, "LARGEST_SQUARE", 24)
+    problem = PROBLEM.replace("n = 6", f"n = {n}") + PRIVACY.replace("5", "50") + more
     whole, party = (
         Party(tmp_path / name, NETWORK, problem=problem, stop=FIXED) for name in ("whole", "again")
     )

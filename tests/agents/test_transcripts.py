@@ -209,7 +209,8 @@ def solved(network, engine, A, algorithm):
 
 
 def averaged(network, engine, A, symmetric):
-    Averager(network, engine, PRIVATE)(lambda i: A[i], symmetric=symmetric)
+    repeated = (1, 1) if symmetric else (3, 3)  # bounds are sent for large matrices only
+    Averager(network, engine, PRIVATE)(lambda i: np.tile(A[i], repeated), symmetric=symmetric)
 
 
 RUNS = {

@@ -7,9 +7,9 @@ import destiny
 from benchmarks import sparse as benchmark
 from benchmarks.rows import read
 from destiny.algorithms import DRSGD, DRSM, METHODS, SLPG, DestinyProx, Thanos
+from destiny.config.problem import shared_keys
 from destiny.engines import Local
 from destiny.experiments import file as experiment
-from destiny.experiments import problem_table
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import random_point, sym, tangent, violation
 from destiny.problems import L1, L21, PCA, centred, check_prox, custom, pca, pooled, regularised, regulariser
@@ -295,11 +295,11 @@ def test_experiment_files_name_regularisers(tmp_path):
     path.write_text(FILE.format(line='regulariser = { kind = "l21", weight = 1 }'))
     asked = experiment.read(path)
     assert asked.problem.regulariser == L21(1)
-    complete = problem_table.complete_problem(asked.tables["problem"])
-    assert repr(complete["regulariser"]) == "{'kind': 'l21', 'weight': 1.0}"
+    table = experiment.read_file(asked.tables, "file.toml").problem
+    assert repr(shared_keys(table, 2)["regulariser"]) == "{'kind': 'l21', 'weight': 1.0}"
     assert asked.algorithms == {"destiny-prox": None}
     for line, sentence in {
-        'regulariser = { kind = "l2", weight = 1 }': r"\[problem\] regulariser kind must be one of l1, l21",
+        'regulariser = { kind = "l2", weight = 1 }': r"\[problem\] regulariser kind must be .l1. or .l21.; ",
         'regulariser = { kind = "l1" }': r"regulariser needs the key 'weight'",
         'regulariser = { kind = "l1", weight = -1 }': r"regulariser: .* must be a number >= 0; found -1",
         'regulariser = "l1"': "regulariser must be",

@@ -17,11 +17,11 @@ from scipy.optimize import least_squares
 import destiny
 from destiny.algorithms import ASYNCHRONOUS, METHODS
 from destiny.algorithms.blocks.step_sizes import Constant
-from destiny.diagnosis.theory import step_bounds
 from destiny.geometry import lagrangian, stiefel
 from destiny.geometry.stiefel import sym
 from destiny.run import metrics
 from tests.helpers.small_problems import KINDS, small_problem
+from tests.helpers.theory_constants import step_bounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "theory.md"
 EDGE = 1 / 6  # ||X^T X - I|| on the boundary of the region R

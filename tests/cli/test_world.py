@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from destiny.experiments import json_schema
+from destiny.experiments import file as experiments
 from destiny.report import papers
 from tests.helpers.cli_experiments import Outcome, main, toml
 
@@ -75,11 +75,12 @@ def test_measured_traces_naps_and_old_checkpoints(write, tmp_path, monkeypatch, 
 
 
 def test_editors_know_the_table_and_the_method():
-    schema = json_schema.schema()
-    world = schema["properties"]["world"]["properties"]
+    schema = experiments.schema()
+    world = schema["definitions"]["World"]["properties"]
     assert {"speeds", "older", "naps"} <= set(world)
     assert {"type": "string"} in world["traces"]["anyOf"]
-    assert "destiny-async" in json.dumps(schema["properties"]["algorithm"])
+    assert schema["definitions"]["DestinyAsync"]["properties"]["kind"] == {"enum": ["destiny-async"]}
+    assert {"$ref": "#/definitions/DestinyAsync"} in schema["properties"]["algorithm"]["items"]["anyOf"]
 
 
 def test_what_cannot_be_simulated_is_refused(write, tmp_path, monkeypatch, capsys):
@@ -92,7 +93,7 @@ def test_what_cannot_be_simulated_is_refused(write, tmp_path, monkeypatch, capsy
     assert "add [world]" in refused("compare", write(world=None))
     assert "cannot be resumed" in refused("compare", write(), "--out", tmp_path / "new", "--resume")
     assert "loss must be" in refused("compare", write(world={"loss": 2.0}))
-    assert "leave must be a list; found 5" in refused("compare", write(world={"leave": 5}))
+    assert "leave must be a list of lists; found 5" in refused("compare", write(world={"leave": 5}))
     assert "did you mean 'delay'" in refused("compare", write(world={"delays": 1.0}))
     assert "5 agents" in refused("compare", write(world={"speeds": [1.0, 2.0]}))
     assert "cannot sum privately" in refused("compare", write(messages={"private": True}))

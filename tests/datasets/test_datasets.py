@@ -230,8 +230,8 @@ def test_an_experiment_file_may_name_a_data_set(folder):
     del classes["problem"]["p"]
     assert file.make(classes, Path(), "here").problem.shape == (64, 10)
     classes["problem"]["dataset"] = "iris"
-    with pytest.raises(ProblemError, match=r"data sets are .*digits; found 'iris'"):
+    with pytest.raises(SettingsError, match=r"dataset must be one of .*digits.*; found 'iris'"):
         file.make(classes, Path(), "here")
-    classes["problem"]["data"] = "A.npy"
-    with pytest.raises(SettingsError, match="one of the three"):
+    classes["problem"] |= {"dataset": "digits", "data": "A.npy", "targets": "D.npy"}
+    with pytest.raises(SettingsError, match="needs one of data, synthetic, dataset; found data and dataset"):
         file.make(classes, Path(), "here")

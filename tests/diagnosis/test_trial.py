@@ -9,7 +9,6 @@ from destiny import networks, problems
 from destiny.algorithms import DRGTA, DeEPCA, Destiny, DestinyMomentum
 from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.diagnosis import trial
-from destiny.diagnosis.prediction import Prediction
 
 
 def real(name, network, p, ordered=True):
@@ -31,24 +30,23 @@ def curve(rate, steps=100, level=0.0, per_step=1):
 
 
 def test_a_steady_rate_is_extrapolated_and_anything_else_is_not():
-    theory = Prediction.none("")
-    steady = trial.prediction_from_trial(curve(0.1), theory, 1e-8)
+    steady = trial.prediction_from_trial(curve(0.1), None, 1e-8)
     assert steady.rounds == pytest.approx(20 + np.log(1e8) / 0.1, rel=0.01)
     assert steady.low <= steady.rounds <= steady.high == 2 * steady.rounds
-    assert trial.prediction_from_trial(curve(0.1, per_step=3), theory, 1e-8).per_step == 3
+    assert trial.prediction_from_trial(curve(0.1, per_step=3), None, 1e-8).per_step == 3
     for unsettled in (curve(0.01), curve(0.2, level=1e-4), curve(0.3, steps=20)):
-        found = trial.prediction_from_trial(unsettled, theory, 1e-8)
+        found = trial.prediction_from_trial(unsettled, None, 1e-8)
         assert found.rounds is None
         assert "cannot tell" in found.why
-    done = trial.prediction_from_trial(curve(0.1), theory, 1e-4)
+    done = trial.prediction_from_trial(curve(0.1), None, 1e-4)
     assert (done.low, done.rounds, done.high) == (110, 115, 115)  # the first measurement below
-    assert trial.prediction_from_trial(curve(-1.0), theory, 1e-8).outlook == "hopeless"
+    assert trial.prediction_from_trial(curve(-1.0), None, 1e-8).outlook == "hopeless"
 
 
 @pytest.mark.parametrize(
     ("name", "network", "ordered"),
     [
-        ("wine", networks.ring(8), True),  # local theory: "may not converge"; it takes 73 rounds
+        ("wine", networks.ring(8), True),  # it takes 73 rounds
         ("iris", networks.ring(8), False),  # it does not converge
         ("breast_cancer", networks.star(8), True),
     ],
@@ -87,13 +85,3 @@ def test_any_exact_method_is_tried_and_one_that_diverges_is_named():
     measured = destiny.solve(problem, network, DRGTA(), every=5).rounds
     assert measured / 2 <= found.predictions["drgta"].rounds <= 2 * measured
     assert found.predictions["wild"].outlook == "hopeless"
-
-
-def test_the_theory_s_constants_are_sampled_only_if_asked_for():
-    problem = problems.pca.synthetic(n=8, m=80, p=1, xi=0.8, agents=4, seed=1)
-    found = [destiny.diagnose(problem, networks.ring(4), theory=asked) for asked in (False, True)]
-    assert found[0].theory is None
-    assert "Theory" not in str(found[0])
-    assert found[0].as_dict()["theory"] is None
-    assert found[1].theory.beta > 1
-    assert "set nothing by these" in str(found[1])

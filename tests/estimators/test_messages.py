@@ -91,11 +91,82 @@ def test_messages_do_not_change_what_is_found(estimator):
 @pytest.mark.parametrize("network", ["ring", "complete"])
 def test_private_averages_are_totals_of_the_same_bits_at_all_agents(network):
     average = Averager(destiny.networks.build(network, 6), Local(), PRIVATE)
-    numbers = np.random.default_rng(1).standard_normal((6, 3, 4))
+    numbers = np.random.default_rng(1).standard_normal((6, 12, 10))
     found = average(numbers.__getitem__)
     np.testing.assert_allclose(found.common, numbers.mean(axis=0), atol=1e-14)
     assert all(np.array_equal(one, found.common) for one in found.by_agent.values())
-    assert average.rounds == 2 * 2 * (1 if network == "complete" else 3)  # sizes first, then the numbers
+    depth = 1 if network == "complete" else 3
+    assert average.rounds == 2 * 2 * depth  # sizes first, then the numbers
+    assert average.scalars == 2 * 5 * (1 + 6 * (12 + 10) + 1 + 12 * 10)
+    average(lambda i: numbers[i, :3, :4])
+    assert average.rounds == 3 * 2 * depth  # of a small matrix sizes would take as much as its numbers
+
+
+def test_entries_keep_their_digits_whatever_the_units_of_rows_and_columns():
+    rng = np.random.default_rng(2)
+    units = np.outer(np.logspace(-9, 9, 20), np.logspace(9, -9, 30))
+    for shape in (np.logspace(-12, 12, 30), np.logspace(-12, 12, 20)[:, None], units):
+        numbers = rng.uniform(1, 2, (6, 20, 30)) * shape
+        found = Averager(destiny.networks.ring(6), Local(), PRIVATE)(numbers.__getitem__).common
+        np.testing.assert_allclose(found, numbers.mean(axis=0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_of_matrices_with_noise_nothing_is_told_but_their_sum(noisy):
+    network, n = destiny.networks.star(5), 12
+    A = np.random.default_rng(3).standard_normal((5, n, n))
+    A = A + A.swapaxes(1, 2)
+    average = Averager(network, Local(), PRIVATE)
+    found = average(A.__getitem__, symmetric=True, noisy=noisy)
+    np.testing.assert_allclose(found.common, A.mean(axis=0), atol=1e-14)
+    triangle = n * (n + 1) // 2
+    words = 1 + 6 * triangle if noisy else (1 + 6 * n) + (1 + triangle)
+    assert (average.rounds, average.scalars) == (2 if noisy else 4, 2 * 4 * words)
+
+
+@pytest.mark.parametrize("messages", [None, PRIVATE], ids=str)
+def test_an_answer_that_all_agents_have_is_not_averaged_again(messages):
+    network = destiny.networks.star(5)
+    pca = estimators.DecentralizedPCA(2, method="destiny-krylov", network=network, messages=messages)
+    pca.fit(SCALED_SILOS)
+    run, sums = pca.history_["round"][-1], 2 if messages is None else 2 + 1  # means, variances; their sizes
+    assert pca.n_rounds_ == run + sums * 2 * network.depth
+    np.testing.assert_allclose(pca.components_, PCA(2).fit(SCALED).components_, atol=1e-8)
+
+
+def test_private_fits_of_many_columns_send_little_more_than_plain_ones():
+    rng = np.random.default_rng(4)
+    units = 10.0 ** rng.uniform(-6, 6, 60)
+    labels = [rng.integers(0, 4, 60) for _ in range(4)]
+    tables = [(rng.standard_normal((60, 60)) + np.eye(60)[y]) * units for y in labels]
+    for estimator, targets in (
+        (estimators.DecentralizedPCA(3), None),
+        (estimators.DecentralizedLDA(), labels),
+        (estimators.DecentralizedRidge(), labels),
+        (estimators.DecentralizedCCA(2), [table[:, :20] / units[:20] for table in tables]),
+    ):
+        plain, private = (
+            clone(estimator).set_params(messages=m, random_state=0).fit(tables, targets)
+            for m in (None, PRIVATE)
+        )
+        assert private.n_scalars_ < 2 * plain.n_scalars_  # and not 6 times as many
+    plain, private = (estimators.DecentralizedLDA(messages=m).fit(tables, labels) for m in (None, PRIVATE))
+    np.testing.assert_allclose(private.means_, plain.means_, rtol=1e-12)
+    np.testing.assert_allclose(
+        private.scalings_ * units[:, None], plain.scalings_ * units[:, None], atol=1e-10
+    )
+
+
+def test_a_scaler_refuses_columns_too_small_for_private_sums():
+    rng = np.random.default_rng(3)
+    tables = [rng.standard_normal((20, 3)) * [1, 1e-28, 1] + [0, 0, 1e-6] for _ in range(4)]
+    np.testing.assert_allclose(
+        estimators.DecentralizedScaler().fit(tables).scale_, np.concatenate(tables).std(axis=0)
+    )
+    with pytest.raises(destiny.PrivacyError, match="that of column 1 is smaller: multiply"):
+        estimators.DecentralizedScaler(messages=PRIVATE).fit(tables)
+    constant = [np.c_[table[:, :1], np.full((20, 2), [1e-6, 1e-30])] for table in tables]
+    assert (estimators.DecentralizedScaler(messages=PRIVATE).fit(constant).scale_[1:] == 1).all()
 
 
 def test_a_regulariser_has_no_private_method():

@@ -3,21 +3,24 @@
 import json
 import re
 import tomllib
+from dataclasses import dataclass
 
 import pytest
 from jsonschema import Draft7Validator
+from msgspec import inspect
 
-from destiny.agents import json_schema as agent_schema
-from destiny.agents import message_tables, neighbour_tables, scaffold, settings
+import destiny
+from destiny.agents import agent_file, scaffold
 from destiny.algorithms import ASYNC_KINDS, KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
+from destiny.config.files import AgentFile, ExperimentFile
+from destiny.config.tables import complete
 from destiny.errors import DestinyError
-from destiny.experiments import algorithm_tables, file, json_schema, problem_table
+from destiny.experiments import file
 from destiny.networks.kinds import KINDS as NETWORKS
-from destiny.networks.kinds import options_of
 from tests.helpers import ROOT, cli_experiments
 
-EXPERIMENT, AGENT = Draft7Validator(json_schema.schema()), Draft7Validator(agent_schema.schema())
+EXPERIMENT, AGENT = Draft7Validator(file.schema()), Draft7Validator(agent_file.schema())
 PAGES = ("docs/experiment-files.md", "docs/quickstart.md", "docs/agents.md")
 GOOD = [
     {},
@@ -25,6 +28,7 @@ GOOD = [
     {"algorithm": [{"kind": kind} for kind in KINDS]},
     {"network": {"kind": "ring", "weights": "lazy", "loss": 0.1, "seed": 1}},
     {"network": {"weights": "W.npy"}},
+    {"network": {"kind": "ring", "delay": 0.001, "bandwidth": 1000}},
     {"problem": {"privacy": {"epsilon": 1, "delta": 1e-6, "bound": 3}, "center": True}},
     {"problem": {"regulariser": {"kind": "l1", "weight": 1}}, "algorithm": None},
     {"messages": {"private": True}, "mpi": {"agents-per-rank": [1, 3]}},
@@ -71,7 +75,8 @@ def test_files_of_the_documentation_fit(page):
 def test_what_fits_is_read(changes):
     tables = cli_experiments.settings(**changes)
     EXPERIMENT.validate(tables)
-    algorithm_tables.read_algorithms(tables.get("algorithm", [{"kind": "destiny"}]))
+    file.read_algorithms(tables.get("algorithm", [{"kind": "destiny"}]), str)
+    file.read_file(tables, "e.toml")
 
 
 @pytest.mark.parametrize("changes", BAD, ids=json.dumps)
@@ -90,7 +95,7 @@ def test_agent_files_fit(tmp_path):
             assert path.read_text(encoding="utf-8").startswith(f"#:schema ./{scaffold.SCHEMA}\n")
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
             AGENT.validate(tables)
-            assert json.loads((path.parent / scaffold.SCHEMA).read_text()) == agent_schema.schema()
+            assert json.loads((path.parent / scaffold.SCHEMA).read_text()) == agent_file.schema()
             for wrong in (
                 {"agent": {}},
                 {"stop": {"seconds": 3}},
@@ -104,33 +109,59 @@ def test_schemas_are_schemas():
         Draft7Validator.check_schema(checker.schema)
 
 
-def test_every_key_has_a_meaning_and_every_meaning_a_key():
-    meanings = json_schema.MEANINGS
-    assert meanings[""].keys() == file.TOP.keys()
-    for name, keys in (
-        ("problem", problem_table.PROBLEM),
-        ("start", file.START),
-        ("stop", file.STOP),
-        ("run", file.RUN),
-        ("mpi", file.MPI),
-        ("messages", file.MESSAGES),
-        ("network", {"kind", *(option for kind in NETWORKS for option in options_of(kind))}),
-    ):
-        assert set(meanings[name]) == set(keys), name
-    own = agent_schema.MEANINGS
-    assert own[""].keys() == settings.TOP.keys()
-    for name, keys in (
-        ("agent", settings.AGENT),
-        ("tls", settings.TLS),
-        ("neighbour", neighbour_tables.NEIGHBOUR),
-        ("stop", settings.STOP),
-        ("messages", message_tables.MESSAGES),
-    ):
-        assert own[name].keys() == keys.keys(), name
+@pytest.mark.parametrize("kind", [ExperimentFile, AgentFile])
+def test_every_key_of_every_table_says_what_it_means(kind):
+    whole = inspect.type_info(complete(kind))
+    assert all(described(field) for field in whole.fields)
+    for field in whole.fields:
+        inner = getattr(field.type.type, "item_type", field.type.type)
+        for key in getattr(inner, "fields", ()) if field.encode_name != "world" else ():
+            assert described(key), (field.encode_name, key.encode_name)
+    schema = (EXPERIMENT if kind is ExperimentFile else AGENT).schema
+    for name in NETWORKS.keys() - {"weights"}:
+        options = schema["definitions"][f"Network_{name}"]["properties"]
+        assert all("description" in option for key, option in options.items() if key != "kind"), name
+
+
+def described(field):
+    return (getattr(field.type, "extra_json_schema", None) or {}).get("description")
 
 
 def test_every_method_and_step_rule_is_there():
-    methods = json_schema.algorithm_tables()
-    assert [table["properties"]["kind"]["const"] for table in methods] == [*KINDS, *ASYNC_KINDS]
-    steps = next(table["properties"]["step"] for table in methods if "step" in table["properties"])
-    assert [table["properties"]["kind"]["const"] for table in steps["anyOf"]] == list(RULES)
+    found = EXPERIMENT.schema["definitions"]
+    kinds = [table["properties"].get("kind", {}).get("enum", [None])[0] for table in found.values()]
+    assert {*KINDS, *ASYNC_KINDS, *RULES, *NETWORKS} - {"weights"} <= set(kinds)
+    properties = found["Destiny"]["properties"]
+    assert [ref["$ref"].rpartition("/")[2] for ref in properties["step"]["anyOf"]] == [
+        rule.__name__ for rule in RULES.values()
+    ]
+
+
+def test_a_new_network_or_method_needs_no_edit_of_what_reads_files(monkeypatch, tmp_path):
+    """Its options are the arguments of its builder, its settings the fields of its class."""
+
+    def wheel(agents: int, spokes: int = 3) -> destiny.networks.Network:
+        assert spokes == 5
+        return destiny.networks.ring(agents)
+
+    @dataclass(frozen=True)
+    class Slower(destiny.Destiny):
+        patience: int = 3
+        kind = "slower"
+
+    monkeypatch.setitem(NETWORKS, "wheel", wheel)
+    monkeypatch.setitem(KINDS, "slower", Slower)
+    tables = cli_experiments.settings(
+        problem=cli_experiments.synthetic_problem(),
+        network={"kind": "wheel", "spokes": 5},
+        algorithm=[{"kind": "slower", "patience": 7}],
+    )
+    Draft7Validator(file.schema()).validate(tables)
+    assert file.make(tables, tmp_path, "e.toml").algorithms == {"slower": Slower(patience=7)}
+    for wrong in (
+        {"network": {"kind": "wheel", "spoke": 5}},
+        {"algorithm": [{"kind": "slower", "patience": "x"}]},
+    ):
+        assert not Draft7Validator(file.schema()).is_valid(tables | wrong)
+        with pytest.raises(DestinyError, match=r"spoke|patience"):
+            file.make(tables | wrong, tmp_path, "e.toml")

@@ -11,7 +11,7 @@ import pytest
 import destiny
 from destiny import cli
 from destiny.errors import SettingsError
-from destiny.experiments import algorithm_tables, batch
+from destiny.experiments import batch
 from destiny.experiments import file as experiment
 from destiny.experiments.paper import claims, figures, reproduce
 from destiny.run.history import COLUMNS, UNCOUNTED, History
@@ -119,7 +119,7 @@ def test_a_claim_must_hold_in_all_its_panels_and_one_without_any_is_not_decided(
 def test_the_files_are_complete_and_their_claims_name_methods_that_are_run(name, small):
     figure = figures.read(name, small)
     for panel in figure.panels:
-        assert None not in algorithm_tables.read_algorithms(panel.tables["algorithm"]).values()
+        assert None not in experiment.read_algorithms(panel.tables["algorithm"], str).values()
         assert len(set(panel.labels)) == len(panel.labels)
         if small:  # the others take seconds to draw, or need files
             asked = experiment.make(panel.seeded(3), Path(), name)

@@ -25,8 +25,10 @@ from destiny import agents
 from destiny.agents import scaffold
 from destiny.agents.certificates import Authority, write
 from destiny.agents.transport import messages
+from destiny.config.problem import AgentProblem
+from destiny.config.tables import read
+from destiny.config.toml_text import to_value
 from destiny.experiments import file as experiment
-from destiny.experiments.toml_text import to_value
 from destiny.run.own_algorithm import as_algorithm
 
 PATIENCE = 240  # seconds before a test calls something hung; machines are shared
@@ -153,7 +155,8 @@ key = "key.pem"
         if self.whole:  # agents know the network themselves
             return self.algorithm
         table = tomllib.loads(self.algorithm)
-        learnt = scaffold._with_network_facts(table, tomllib.loads(self.problem), self.network)
+        problem = read(AgentProblem, tomllib.loads(self.problem), "[problem]")
+        learnt = scaffold._with_network_facts(table, problem, self.network)
         lines = [f"{key} = {to_value(value)}" for key, value in learnt.items() if key not in table]
         return "\n".join([self.algorithm, *lines])
 

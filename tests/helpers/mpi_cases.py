@@ -15,14 +15,16 @@ import numpy as np
 import destiny
 from destiny.engines.placement import assign_ranks
 from destiny.engines.ranks import tree_sums
+from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import Agents, Array
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import generalised, procrustes, small_problem
 
 SCATTERED = (
     *("destiny", "links fail", "agree", "one entry", "8 bits", "generalised", "faps", "destiny-newton"),
-    *("private sums", "private krylov", "private lbfgs"),
+    *("private sums", "private krylov", "private lbfgs", "private products"),
 )
+NOTED = ("private", "private products")  # notes are those of the problem itself, which `Watched` hides
 CHUNKS = {"evenly": tree_sums.CHUNK, "scattered": 1, "messages": 16}  # numbers: messages of several chunks
 PRIVACY = destiny.problems.Privacy(epsilon=5, delta=1e-3, bound=0.2, seed=0)
 AGENTS = 11  # more than 8, from where NumPy adds numbers in another order; not divisible by 2, 3 or 4
@@ -114,6 +116,7 @@ def cases() -> dict[str, tuple]:
         "diverges": (pca, ring, destiny.Destiny(1e9, destiny.steps.Constant(10.0)), short),
         "own starts": (pca, ring, None, {"start": starts(), **short}),
         "private": (destiny.problems.pca.private(pca, PRIVACY), fixed, None, short),
+        "private products": (PrivateProductsPCA(pca, PRIVACY), fixed, None, short),
         "rules": (pca, ring, destiny.Destiny(), {"rules": [AtStep(17)], "seconds": 600.0, **short}),
     }
     found |= {
@@ -178,8 +181,7 @@ def main(folder: Path) -> None:
         for name, (problem, network, algorithm, settings) in cases().items():
             if way != "evenly" and name not in SCATTERED:
                 continue
-            # Notes on differential privacy are those of the problem itself, which `Watched` hides.
-            watched = problem if isinstance(problem, list) or name == "private" else Watched(problem)
+            watched = problem if isinstance(problem, list) or name in NOTED else Watched(problem)
             result = destiny.solve(watched, network, algorithm, engine=engine, **settings)
             ids = np.flatnonzero(
                 assign_ranks(AGENTS, engine.ranks.size, table=engine.map) == engine.ranks.rank

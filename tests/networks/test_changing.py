@@ -7,7 +7,7 @@ import pytest
 
 from destiny import networks
 from destiny.errors import NetworkError
-from destiny.networks.changing import greedy_matching
+from destiny.networks.time_varying import greedy_matching
 
 BASES = {
     "one": networks.ring(1),

@@ -12,12 +12,15 @@ import pytest
 
 from destiny import agents, networks, solve
 from destiny.agents import scaffold
+from destiny.config import tables
+from destiny.config.problem import ExperimentProblem, build_problem
 from destiny.engines.same_settings import columns_of, difference
 from destiny.errors import DestinyError, ProblemError
-from destiny.experiments import file, problem_table, result_folder
+from destiny.experiments import result_folder
 from destiny.problems import PCA
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data import files as data
-from destiny.problems.data.csv import guess_keys, load_csv
+from destiny.problems.data.csv import guess_keys
 from destiny.problems.data.csv_layout import Csv
 from tests.helpers.agent_party import Party
 
@@ -41,7 +44,9 @@ def read(folder: Path, files: dict[str, str], **keys: Any) -> Any:
     """The problem of an experiment file with these keys, its data loaded."""
     write(folder, files)
     table = {"kind": "pca", "data": "s{agent}.csv", "samples": "rows", "p": 2, "agents": 2} | keys
-    problem = problem_table.read_problem({k: v for k, v in table.items() if v is not None}, folder)
+    given = {k: v for k, v in table.items() if v is not None}
+    asked = tables.read(ExperimentProblem, given, "[problem]")
+    problem = build_problem(asked, asked.agents, folder)
     problem.host(range(problem.agents))
     return problem
 
@@ -292,7 +297,7 @@ REFUSED = {
         "[problem] data must name a different file for each of the 2 agents; found ['s0.csv']",
     ),
     "a file twice": ({"s0.csv": PLAIN}, {"data": ["s0.csv"] * 2}, "name a different one for each"),
-    "a list of numbers": ({}, {"data": [1, 2]}, "for each of the 2 agents; found [1, 2]"),
+    "a list of numbers": ({}, {"data": [1, 2]}, "data must be a text or a list of texts; found [1, 2]"),
     "{i}": (both(PLAIN), {"data": "s{i}.csv"}, "write for example s{agent}.csv"),
     "a star": (both(PLAIN), {"data": "s*.csv"}, "write for example s{agent}.csv"),
     "%d": (both(PLAIN), {"data": "s%d.csv"}, "write for example s{agent}.csv"),
@@ -472,7 +477,7 @@ def test_only_headers_of_other_agents_files_are_read(tmp_path):
 
 
 def test_results_keep_the_names(tmp_path):
-    problem = file.CachedProblem(read(tmp_path, both(PLAIN)))
+    problem = CachedProblem(read(tmp_path, both(PLAIN)))
     network = networks.complete(2)
     results = {"one": solve(problem, network, rounds=30)}
     result_folder.describe(tmp_path / "out", problem, network, results)
@@ -497,10 +502,9 @@ def test_agents_compare_columns_without_telling_names(tmp_path):
 
 
 def test_an_agent_has_one_file(tmp_path):
-    party = Party(
-        tmp_path, networks.path(2), problem='kind = "pca"\ndata = ["x.csv", "y.csv"]\np = 2\nsamples = "rows"'
-    )
-    with pytest.raises(DestinyError, match="data must be one file, this agent's own; found a list"):
+    party = Party(tmp_path, networks.path(2))
+    party.write(0, problem='kind = "pca"\ndata = ["x.csv", "y.csv"]\np = 2\nsamples = "rows"')
+    with pytest.raises(DestinyError, match=r"data must be a text; found \[.*\] \(the agent's own file"):
         agents.read(party.home(0) / "agent.toml")
 
 
@@ -512,7 +516,7 @@ def test_init_gives_each_agent_its_file_of_a_list(tmp_path):
     scaffold.write_agent_files(
         str(tmp_path / "e.toml"), "127.0.0.1:7000,127.0.0.1:7001", tmp_path / "party", "run"
     )
-    found = [file.load_tables(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
+    found = [tables.load(path)["problem"] for path in sorted(tmp_path.glob("party/*/agent.toml"))]
     assert [table["data"] for table in found] == ["x.csv", "y.csv"]
 
 
@@ -532,7 +536,7 @@ def test_other_encodings_are_named(tmp_path):
 
 def test_a_byte_order_mark_before_an_experiment(tmp_path):
     (tmp_path / "e.toml").write_text("[problem]\np = 2\n", encoding="utf-8-sig")
-    assert file.load_tables(tmp_path / "e.toml") == {"problem": {"p": 2}}
+    assert tables.load(tmp_path / "e.toml") == {"problem": {"p": 2}}
 
 
 def test_a_scale_of_zero_is_refused(tmp_path):
@@ -552,7 +556,7 @@ def test_letters_of_windows_programs_are_read_and_recognised(tmp_path):
         "columns": ["Größe", "Straße"],
     }
     layout = Csv(**{key: keys[key] for key in ("sep", "decimal", "encoding", "columns")})
-    np.testing.assert_array_equal(load_csv(path, layout, "rows"), [[1.5, 3], [2.5, 4]])
+    np.testing.assert_array_equal(data.read_file(path, layout).rows, [[1.5, 3], [2.5, 4]])
     path.write_bytes("a;b\n1;ö\n".encode())
     with pytest.raises(ProblemError, match='must be text in ascii; found byte 0xc3; set encoding = "utf-8"'):
-        load_csv(path, Csv(sep=";", encoding="ascii"), "rows")
+        data.read_file(path, Csv(sep=";", encoding="ascii"))

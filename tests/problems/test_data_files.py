@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,63 @@ def test_csv_of_one_line_or_one_column_is_still_a_matrix(tmp_path):
     assert files.load(path, "rows", layout(path)).shape == (1, 3)
     path.write_text("x\n1\n2\n3\n")
     assert files.load(path, samples="rows").shape == (3, 1)
+
+
+FLOATS = [
+    0.1,
+    -1 / 3,
+    5e-324,
+    1.7976931348623157e308,
+    2.0**53 + 2,
+    1e22,
+    9007199254740993.0,
+    -0.0,
+    123456.789e-30,
+]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"index": "id"}, {"labels": "id"}, {"na_values": ["?"]}, {"gaps": True}]
+)
+def test_every_way_of_reading_gives_the_nearest_double(tmp_path, settings):
+    """As Python's own float does, by NumPy (all columns are plain numbers) and line by line alike."""
+    texts = [f"{x!r}" for x in FLOATS] + [
+        "0.1000000000000000055511151231257827",
+        "1e-400",
+        "12345678901234567890",
+    ]
+    rows = [[*texts[k:], *texts[:k]] for k in range(len(texts))]
+    names = ["id", *(f"x{k}" for k in range(len(texts) - 1))]
+    (tmp_path / "s.csv").write_text("\n".join(",".join(row) for row in [names, *rows]) + "\n")
+    found = files.read_file(tmp_path / "s.csv", files.Csv(**settings)).rows
+    expected = np.array([[float(text) for text in row] for row in rows])[:, len(names) - found.shape[1] :]
+    assert found.tobytes() == expected.tobytes()
+    assert found.shape[1] == len(names) - bool(settings.keys() & {"index", "labels"})
+
+
+@pytest.mark.parametrize("settings", [{}, {"index": "x0"}, {"decimal": ","}, {"gaps": True}])
+def test_reading_needs_little_more_memory_than_the_numbers(tmp_path, settings):
+    sep, point = (";", ",") if "decimal" in settings else (",", ".")
+    line = sep.join(f"{k}{point}0123456789" for k in range(20)) + "\n"
+    header = sep.join(f"x{k}" for k in range(20)) + "\n"
+    (tmp_path / "s.csv").write_text(
+        header + line * 6_000 + (sep * 19).join(["1", "\n"]) * ("gaps" in settings)
+    )
+    tracemalloc.start()
+    try:
+        rows = files.read_file(tmp_path / "s.csv", files.Csv(sep=sep, **settings)).rows
+        assert tracemalloc.get_traced_memory()[1] < 2 * rows.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sparse_matrix_of_scipy_is_made_dense(tmp_path, monkeypatch):
+    matrix = np.where(MATRIX > 0, MATRIX, 0)
+    scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csc_array(matrix))
+    np.testing.assert_array_equal(files.load(tmp_path / "sparse.npz", "columns"), matrix.T)
+    monkeypatch.setattr(files, "DENSE_LIMIT", 100)
+    with pytest.raises(ProblemError, match=r"sparse\.npz must fit .* when made dense"):
+        files.load(tmp_path / "sparse.npz")
 
 
 # When it is read

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import destiny
+from destiny.config.problem import ExperimentProblem, build_problem
+from destiny.config.tables import read
 from destiny.errors import DestinyError, ProblemError
-from destiny.experiments import problem_table
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
@@ -25,6 +26,10 @@ OTHER = pd.DataFrame({"age": [33.5, 80.0], "bmi": [19.5, 24.0], "visits": [7, 24
 IDS = TABLE.assign(id=["P1", "P2", "P3"])[["id", *TABLE.columns]]
 WARDS = TABLE.assign(ward=["A", "B", "A"])
 GAPS = TABLE.assign(bmi=[27.1, np.nan, 22.4])
+NUMBERED = TABLE.assign(patient_id=[204, 17, 1003])[["patient_id", *TABLE.columns]]
+TWICE = NUMBERED.assign(patient_id=[204, 17, 204])
+COUNTED = TABLE.assign(row=[41, 42, 43])[["row", *TABLE.columns]]
+VISITS = TABLE[["visits", "age", "bmi"]]
 SPECTRA = pd.DataFrame([[0.11, 0.25, 0.13], [0.21, 0.14, 0.17]])
 
 
@@ -190,6 +195,17 @@ LAYOUTS = {
     "years at all parties": two(
         to_csv(header([1990, 1995, 2000])), to_csv(header([1990, 1995, 2000])), refused="header"
     ),
+    # Whole numbers that are row labels
+    "ids": Layout({"a.csv": to_csv(NUMBERED)}, {}, [NUMBERED], note='index = "patient_id" leaves it out'),
+    "ids, told": reads(to_csv(NUMBERED), index="patient_id"),
+    "ids, columns chosen": reads(to_csv(NUMBERED), columns=["age", "bmi", "visits"]),
+    "ids in Parquet": Layout({"a.parquet": to_parquet(NUMBERED)}, {}, [NUMBERED], note="'patient_id'"),
+    "ids at the end": Layout(
+        {"a.csv": to_csv(TABLE.assign(ID=[5, 3, 9]))}, {}, [TABLE.assign(ID=[5, 3, 9])], note="'ID'"
+    ),
+    "ids, twice the same": reads(to_csv(TWICE), TWICE),
+    "rows that are counted": Layout({"a.csv": to_csv(COUNTED)}, {}, [COUNTED], note="'row' counts the rows"),
+    "whole numbers without a sign of ids": reads(to_csv(VISITS), VISITS),
     # Several parties
     "two parties": two(to_csv(TABLE), to_csv(OTHER), [TABLE, OTHER]),
     "another order": two(to_csv(TABLE), to_csv(OTHER[["bmi", "age", "visits"]]), refused="order"),
@@ -240,11 +256,17 @@ LAYOUTS = {
     "R, write.csv, no row names": reads(R_BARE),
     "R, write.csv2": refuses(R_CSV2, 'decimal = ","'),
     "R, write.csv2, told": reads(R_CSV2, index=0, **EUROPE),
-    "R, write.table": refuses(R_TABLE, "row names|sep", name="a.txt"),
-    "R, write.table, separator told": refuses(R_TABLE, "index = 0 if lines begin", name="a.txt", sep=" "),
+    "R, write.table": refuses(R_TABLE, 'write.table .* set sep = " " and index = 0', name="a.txt"),
+    "R, write.table, separator told": refuses(R_TABLE, "write.table .* set index = 0", name="a.txt", sep=" "),
+    "R, write.table, tabs": refuses(
+        R_TABLE.replace(b" ", b"\t"), r'write.table .* set sep = "\\t" and index = 0', name="a.txt"
+    ),
+    "R, write.table, German": refuses(
+        R_TABLE.replace(b" ", b";").replace(b".", b","), 'sep = ";" and index = 0 and decimal = ","'
+    ),
     "R, write.table, told": reads(R_TABLE, name="a.txt", sep=" ", index=0),
     "R, write.table, no row names": reads(R_TABLE_BARE, name="a.txt", sep=" "),
-    "R, write.table, commas": refuses(R_TABLE.replace(b" ", b","), "index = 0 if lines begin"),
+    "R, write.table, commas": refuses(R_TABLE.replace(b" ", b","), "write.table .* set index = 0"),
     "R, write.table, commas, told": reads(R_TABLE.replace(b" ", b","), index=0),
     "R, write.table, no names": refuses(R_TABLE_BARE.split(b"\n", 1)[1], "header", sep=" "),
     "R, a matrix": refuses(b'"1","2","3"\n0.11,0.25,0.13\n0.21,0.14,0.17\n', "header"),
@@ -465,7 +487,8 @@ def by_experiment(files: list[Path], settings: dict[str, Any]) -> list[Any]:
     table = {"kind": "pca", "p": 1, "agents": len(files), "samples": "rows"}
     table |= {"data": [file.name for file in files]}
     table |= {key.replace("_", "-"): value for key, value in settings.items()}
-    problem: Any = problem_table.read_problem(table, files[0].parent)
+    asked = read(ExperimentProblem, table, "[problem]")
+    problem: Any = build_problem(asked, asked.agents, files[0].parent)
     problem.host(range(problem.agents))
     return [problem.data.load(agent).table for agent in range(problem.agents)]
 

@@ -1,6 +1,5 @@
 """Differential privacy of PCA: calibration, noise, clipping, the secret, and an audit that can fail."""
 
-import hashlib
 import math
 import stat
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 import destiny
 from destiny.problems import Privacy, centred, pca
@@ -18,6 +17,15 @@ from destiny.problems.gaussian_mechanism import gaussian_delta, noise_ratio
 from destiny.problems.pca import PrivatePCA
 from destiny.problems.privacy import MEAN, MOMENTS, on_grid
 from destiny.problems.rounded_normal import rounded_normal
+from tests.helpers.bit_audit import (
+    TRIES,
+    finds_out,
+    most_guesses,
+    noise_of_floats,
+    possible_in_floats,
+    possible_in_units,
+    two_tables,
+)
 
 SETTINGS = {"epsilon": 1.0, "delta": 1e-3, "bound": 2.0}
 
@@ -373,48 +381,13 @@ def test_the_audit_fails_where_noise_is_too_small(centre, monkeypatch):
 
 # Audit of the bits: somebody who knows the code and all rows but one asks which table the exact numbers fit.
 
-TRIES = 600
-
-
-def noise_of_floats(seed: int, count: int) -> np.ndarray:
-    """Normal numbers by quantiles in float64: 2^54 different ones, so that many sums are out of reach."""
-    words = np.frombuffer(hashlib.shake_256(f"{seed}".encode()).digest(8 * count), dtype="<u8")
-    lower = ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-54)
-    return np.where(words & np.uint64(1), -lower, lower)
-
-
-def possible_in_floats(released: np.ndarray, sums: np.ndarray, s: float) -> float:
-    """The share of the numbers that these sums and some noise of `noise_of_floats` give, bit by bit."""
-    noise = (released - sums) / s
-    near = np.rint(ndtr(-np.abs(noise)) * 2.0**54 - 0.5)[:, None] + np.arange(-40, 41)
-    values = sums[:, None] - np.sign(noise)[:, None] * (s * ndtri((near + 0.5) * 2.0**-54))
-    return float(np.mean((values == released[:, None]).any(axis=1)))
-
-
-def possible_in_units(released: np.ndarray, sums: np.ndarray, units: np.ndarray) -> float:
-    """The same for sums and noise of whole numbers of units."""
-    noise = np.rint(released / units - 0.5).astype(np.int64) - sums
-    return float(np.mean(((sums + noise) + 0.5) * units == released))
-
-
-def finds_out(present: int, shares: list[float], distances: list[float]) -> bool:
-    """Whether the guess is right: the table that is possible, and of two that are the nearer one."""
-    return present == int(shares[1] > shares[0] if shares[0] != shares[1] else distances[1] < distances[0])
-
-
-def two_tables(n: int) -> list[np.ndarray]:
-    """Without and with the row whose presence is the question: as long as the bound, in all columns."""
-    others = np.random.default_rng(n).standard_normal((n, 20))
-    others *= 1.9 / np.linalg.norm(others, axis=0)
-    return [others, np.c_[others, np.full(n, 2.0 / math.sqrt(n))]]
-
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("n", [4, 10])
 def test_floats_tell_tables_apart_by_their_last_bits(n, epsilon):
     """What the audit below is for: Gaussian noise in float64, of the right size, hides nothing."""
     upper, s, right = np.triu_indices(n), 4.0 * noise_ratio(epsilon, 1e-6), 0
-    sums = [(A @ A.T)[upper] for A in two_tables(n)]
+    sums = [(A.T @ A)[upper] for A in two_tables(n)]
     for seed in range(TRIES):
         released = sums[seed % 2] + s * noise_of_floats(seed, len(upper[0]))
         shares = [possible_in_floats(released, exact, s) for exact in sums]
@@ -430,15 +403,15 @@ def test_audit_of_the_bits(n, epsilon, centre):
     """Every release is possible with the row and without, and guesses are no better than epsilon allows."""
     tables, upper, right = two_tables(n), np.triu_indices(n), 0
     setting = Privacy(epsilon, 1e-6, 2.0, seed=0)
-    hidden = [pca.private(pca.PCA([A.T], 1), setting) for A in tables]
+    hidden = [pca.private(pca.PCA([A], 1), setting) for A in tables]
     if centre:
         grid, weight = setting.grid_of_sums(1, n)
         units = np.append(np.full(n, grid.unit), 1 / weight)
-        sums = [np.append(grid.sums(Rows(A.T)), weight * A.shape[1]) for A in tables]
+        sums = [np.append(grid.sums(Rows(A)), weight * len(A)) for A in tables]
     else:
         grid = setting.grid_of_moments(False, 1)
         units = np.full(len(upper[0]), grid.unit**2)
-        sums = [grid.moments(Rows(A.T))[upper] for A in tables]
+        sums = [grid.moments(Rows(A))[upper] for A in tables]
     for k in range(TRIES):
         there = hidden[k % 2]
         released = there.private_totals(0) if centre else there.second_moments(0)[upper]
@@ -446,8 +419,7 @@ def test_audit_of_the_bits(n, epsilon, centre):
         assert shares == [1.0, 1.0]
         distances = [float(np.linalg.norm(released / units - exact)) for exact in sums]
         right += finds_out(k % 2, shares, distances)
-    allowed = (math.exp(epsilon) + 1e-6) / (1 + math.exp(epsilon))
-    assert right <= scipy.stats.binom.ppf(1 - 1e-6, TRIES, allowed)
+    assert right <= most_guesses(epsilon, 1e-6)
 
 
 def test_private_is_a_pca_problem():

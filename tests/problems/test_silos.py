@@ -82,7 +82,8 @@ def test_parquet(tmp_path):
     assert file.feature_names() == tuple(NAMES)
     np.testing.assert_allclose(file(), TABLES[0], rtol=1e-6)
     with pytest.raises(ProblemError, match='set samples = "rows"'):
-        destiny.problems.data.load(tmp_path / "single.parquet")
+        destiny.problems.data.load(tmp_path / "single.parquet", "columns")
+    np.testing.assert_array_equal(destiny.problems.data.load(tmp_path / "single.parquet"), file())
 
 
 def test_columns_in_another_order_are_refused_unless_chosen_by_name(tmp_path):

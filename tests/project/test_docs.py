@@ -60,7 +60,7 @@ def test_the_dry_run_on_the_page_is_what_the_command_prints(tmp_path, monkeypatc
     page = ROOT / "docs" / "howto" / "new.md"
     monkeypatch.chdir(tmp_path)
     doc_blocks.run(page, tmp_path)
-    printed = CliRunner().invoke(app, ["run", "study/experiment.toml", "--dry"]).stdout
+    printed = CliRunner().invoke(app, ["run", "study.toml", "--dry"]).stdout
     (shown,) = [block.code for block in doc_blocks.blocks(page) if block.language == "text"]
     assert printed == shown
 

@@ -17,6 +17,7 @@ HEAVY = {
     "asyncio",
     "cryptography",
     "matplotlib",
+    "msgspec",
     "networkx",
     "plotly",
     "rich",
@@ -40,7 +41,10 @@ SOLVE = (
     [
         ("import destiny", HEAVY | {"numpy", "scipy", "typer"}),
         ("import destiny.cli", HEAVY | {"destiny.run.solve", "destiny.problems", "destiny.agents"}),
-        ("import destiny.cli.run_file", HEAVY | {"destiny.agents", "destiny.diagnosis", "destiny.report"}),
+        (
+            "import destiny.cli.run_file",
+            HEAVY - {"msgspec"} | {"destiny.agents", "destiny.diagnosis", "destiny.report"},
+        ),
         ("import destiny.agents", HEAVY - {"asyncio"} | {"destiny.diagnosis", "destiny.report", "typer"}),
         (SOLVE, HEAVY - DIAMETER | {"destiny.agents", "destiny.diagnosis", "destiny.experiments", "typer"}),
     ],

@@ -28,15 +28,20 @@ MAY_IMPORT = {
     "engines": BASIS | {"storage"},
     "run": BASIS | {"geometry", "storage", "problems", "algorithms", "engines"},
     "simulation": BASIS | {"geometry", "storage", "problems", "algorithms", "engines", "run"},
-    "experiments": BASIS | {"problems", "networks", "datasets", "algorithms", "engines", "run", "simulation"},
+    "config": BASIS - {"notebook"} | {"networks", "problems", "algorithms"},
+    "experiments": BASIS
+    | {"config", "problems", "networks", "datasets", "algorithms", "engines", "run", "simulation"},
     "estimators": BASIS | {"geometry", "problems", "networks", "engines", "run"},
-    "agents": BASIS | {"geometry", "storage", "problems", "networks", "engines", "run", "experiments"},
+    "agents": BASIS
+    | {"config", "geometry", "storage", "problems", "networks", "engines", "run", "experiments"},
     "diagnosis": BASIS | {"geometry", "problems", "networks", "algorithms", "run", "experiments"},
     "report": BASIS | {"storage", "run", "experiments"},
     "cli": {
+        "config",
         "errors",
         "validation",
         "networks",
+        "problems",
         "engines",
         "run",
         "experiments",

@@ -56,6 +56,7 @@ def pages(browser, made):
         key = (folder, viewport["width"])
         if key not in opened:
             opened[key] = open_page(folder, viewport, options)
+        opened[key].evaluate("scrollTo({ top: 0, behavior: 'instant' })")  # where another test has left it
         return opened[key]
 
     visit.complaints = complaints
@@ -91,6 +92,12 @@ def curves(page, number=0):
     }
 
 
+def show_chart(page, number):
+    """Scroll to a chart: it is drawn when it comes near."""
+    page.locator(f"#chart-{number}").scroll_into_view_if_needed()
+    page.wait_for_selector(f"#chart-{number} .plot")
+
+
 def test_switching_the_axis_by_keyboard_changes_what_is_plotted(visit, made):
     page = visit("pca")
     page.check("#axis input[value=round]", force=True)
@@ -110,6 +117,7 @@ def test_switching_the_axis_by_keyboard_changes_what_is_plotted(visit, made):
             expected = rows[column][-len(x) :]  # without the start, which has no consensus to speak of
             np.testing.assert_allclose(x, expected, atol=1e-3 * rows[column][-1])
         np.testing.assert_allclose(curves(page)["DESTINY"][1], before["DESTINY"][1], rtol=1e-9)
+    show_chart(page, 3)
     assert page.eval_on_selector("#chart-3", TITLE) == "component"
 
 
@@ -160,7 +168,7 @@ def test_dragging_looks_closer_and_a_double_click_goes_back(visit):
 
 def test_charts_have_names_for_screen_readers(visit):
     page = visit("pca")
-    page.wait_for_selector("#chart-3 .plot")
+    show_chart(page, 3)
     names = page.locator(".chart").evaluate_all("(charts) => charts.map((c) => c.getAttribute('aria-label'))")
     for name, words in zip(
         names, ("substationarity", "consensus", "feasibility", "Eigenvalues"), strict=True

@@ -14,6 +14,7 @@ from destiny import agents, engines
 from destiny.agents import scaffold
 from destiny.agents.agent import OutboxStore
 from destiny.cli import run_file
+from destiny.config.network import read_network
 from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.experiments import file as experiment
 from destiny.problems import OLSR, PCA, centred, olsr, pca
@@ -376,5 +377,5 @@ def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
         np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE)
     scaffold.write_certificates(tmp_path / "party")
     settings = agents.read(made[0])
-    assert settings.network.spectrum == experiment.read_network({"kind": "ring"}, 4, tmp_path).spectrum
+    assert settings.network.spectrum == read_network({"kind": "ring"}, 4, tmp_path).spectrum
     assert settings.common["problem.center"] is True

@@ -151,7 +151,7 @@ def test_experiment_files(tmp_path):
             {"privacy": "privacy = { epsilon = 1, delta = 2.0, bound = 1 }"},
             r"\[problem\] privacy: delta must be a number between 0 and 1, well below 1 / .*; found 2.0",
         ),
-        ({"privacy": "privacy = { epsilon = 1, delta = 0.1 }"}, r"\[problem\] privacy needs bound"),
+        ({"privacy": "privacy = { epsilon = 1, delta = 0.1 }"}, r"\[problem\] privacy needs the key 'bound'"),
         (
             {"privacy": "privacy = { epsilon = 1, delta = 0.1, bound = '1' }"},
             r"\[problem\] privacy bound must be a number; found '1'",

@@ -2,17 +2,22 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import destiny
 from destiny.algorithms import METHODS
+from destiny.cli import app
 from destiny.engines import Local
 from destiny.errors import CheckpointError, MismatchError, NetworkError, PrivacyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
 from destiny.problems import custom
+from destiny.run.forecast import totals_learnt
 from destiny.storage.checkpoint import flatten
+from tests.helpers.agent_party import Party
 from tests.helpers.cli_experiments import main
 from tests.helpers.small_problems import generalised, small_problem
 
@@ -251,6 +256,61 @@ def test_a_gradient_that_is_not_finite_ends_the_run_in_words():
     problem = custom.problem(lambda X, A: float(np.vdot(X, A @ X)) / 2, gradient, data=data, shape=(5, 2))
     with pytest.raises(PrivacyError, match="a gradient must be finite"):
         destiny.solve(problem, nets.ring(4), "destiny-lbfgs", start=start, messages=PRIVATE)
+
+
+SMALL, LARGE = 1e-28, 1e22
+
+
+def one_column(scale, k=2):
+    """PCA of five features, one of them in units of its own; the last two are constant."""
+    rng = np.random.default_rng(5)
+    rows = [rng.standard_normal((30, 5)) * np.where(np.arange(5) == k, scale, 1.0) for _ in range(4)]
+    for table in rows:
+        table[:, 3:] = [1e-6, 0.0]
+    return rows
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_too_small_for_private_sums_are_refused_by_name(named, tmp_path):
+    """Their variances, below 2^-140, would be rounded in silence: 1 was taken for the scale."""
+    files = []
+    for k, rows in enumerate(one_column(SMALL)):
+        files.append(tmp_path / f"{k}.csv")
+        np.savetxt(files[-1], rows, delimiter=",", header="a,b,iron,c,d", comments="")
+    silos = destiny.Silos(files) if named else one_column(SMALL)
+    problem = destiny.problems.PCA(silos, 2)
+    standardised = destiny.problems.centred(problem, standardise=True)
+    assert destiny.solve(standardised, nets.ring(4)).converged
+    with pytest.raises(PrivacyError, match="that of column 'iron' is smaller" if named else "of column 2 is"):
+        destiny.solve(standardised, nets.ring(4), messages=PRIVATE)
+    right = destiny.problems.centred(destiny.problems.PCA(one_column(1e-20), 2), True)
+    assert destiny.solve(right, nets.ring(4), messages=PRIVATE).converged
+
+
+@pytest.mark.parametrize("method", [*TOTALS, None], ids=lambda m: "centring" if m is None else m.kind)
+def test_a_number_that_words_cannot_hold_is_told_with_its_column(method):
+    problem = destiny.problems.PCA(one_column(LARGE), 2)
+    if method is None:
+        problem = destiny.problems.centred(problem, standardise=True)
+    sent = (
+        "Entry 0" if method is destiny.DestinyKrylov else "What is sent of column 2"
+    )  # it sends the total variance
+    with pytest.raises(destiny.DestinyError, match=rf"^{sent} must be a finite number"):
+        destiny.solve(problem, nets.ring(4), method and method(), messages=PRIVATE)
+
+
+@pytest.mark.parametrize("method", TOTALS, ids=lambda m: m.kind)
+def test_all_totals_that_are_learnt_are_told_and_stand_on_the_page(method, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+    problem = destiny.problems.centred(small_problem("pca"), standardise=True)
+    told = totals_learnt(problem, method())
+    for total in told.split("; "):
+        assert total in page
+    assert "squared distances" in told
+    assert "squared distances" not in totals_learnt(small_problem("pca"), method())
+    party = Party(tmp_path, nets.ring(3), algorithm=f'kind = "{method.kind}"', messages="private = true")
+    done = CliRunner().invoke(app, ["agents", "check", str(party.home(0) / "agent.toml")])
+    assert f"these sums are: {method.about.learnt}; the answer; how many agents are not done" in done.stdout
 
 
 EXPERIMENT = """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 
 import destiny
 from destiny.engines import Local
@@ -97,6 +97,21 @@ def test_nothing_is_said_where_features_are_alike(kind, method, seed):
     result = destiny.solve(make[kind](), RING, method, seed=seed)
     assert result.converged
     assert not [note for note in result.notes if "curvature" in note]
+
+
+@pytest.mark.parametrize("seed", [103, 301])
+def test_a_tolerance_that_lets_a_wrong_axis_pass_is_told(seed):
+    """Raw wine: the third variance is 5e-5 of the first, and the subspace of three is far from the SVD's."""
+    A = load_wine().data[np.random.default_rng(seed).permutation(178)]
+    A = A - A.mean(axis=0)
+    problem = destiny.problems.PCA(np.array_split(A, AGENTS), 3)
+    axes = np.linalg.svd(A.T, full_matrices=False)[0][:, :3]
+    loose, fine = (destiny.solve(problem, RING, "destiny-krylov", tolerance=t) for t in (1e-3, 1e-8))
+    assert loose.converged
+    assert destiny.stiefel.subspace_distance(loose.X, axes) > 0.03
+    assert [note for note in loose.notes if "which a tolerance of 0.001 lets pass: an axis may be" in note]
+    assert destiny.stiefel.subspace_distance(fine.X, axes) < 1e-6
+    assert not [note for note in fine.notes if "lets pass" in note]
 
 
 def test_a_saddle_is_called_one():

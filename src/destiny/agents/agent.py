@@ -28,7 +28,7 @@ from destiny.engines.private_sums import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
-from destiny.run import centring, clipped
+from destiny.run import centring, clipped, private_products
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.inputs import prepared_algorithm
@@ -215,11 +215,12 @@ def largest_message(settings: Settings) -> tuple[int, int]:
     X = random_point(n, p, s.seed) if s.start is None else s.start.reshape(-1, n, p)[0]
     algorithm = prepared_algorithm(s.algorithm, s.problem, s.network)
     silent = silent_step(s.problem, s.network, algorithm, X, s.index, s.messages)
-    first = centring.largest_message(s.problem)
-    averages = max(n * p + n + SCALARS, first)
+    first = max(centring.centring_sums(s.problem, s.network, s.messages), default=0)
+    averages = max(n * p + n + SCALARS, private_products.largest_message(s.problem))
     if s.messages.private:
-        numbers = max(silent.largest, WIDE * averages) + RIDERS + COUNT
+        numbers = max(silent.largest, WIDE * averages, first) + RIDERS + COUNT
         return numbers, 8 * numbers
+    averages = max(averages, first)
     numbers = max(silent.largest, averages) + RIDERS
     return numbers, max(silent.bytes, 8 * averages) + 8 * RIDERS  # averages have 64 bits, whatever steps have
 

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from destiny import networks
-from destiny.agents import json_schema
+from destiny.agents import agent_file
 from destiny.agents.certificates import Authority, check_absent, write
-from destiny.agents.neighbour_tables import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
+from destiny.config.algorithm import is_asynchronous, read_algorithm
+from destiny.config.files import AgentFile, ExperimentFile, check_name, parse_address
+from destiny.config.network import LINK, read_network
+from destiny.config.problem import ProblemTable, read_regulariser
+from destiny.config.tables import Table, load, read
+from destiny.config.toml_text import to_toml
 from destiny.errors import SettingsError
-from destiny.experiments import algorithm_tables, file, problem_table
-from destiny.experiments.schema import check
-from destiny.experiments.toml_text import to_toml
+from destiny.experiments.file import read_file
 from destiny.networks.kinds import KINDS
 from destiny.protocols import TopologyBase
 from destiny.run.asynchronous import NO_PRIVATE_SUMS
@@ -49,6 +52,13 @@ CHOICE = """\
 # There is no [algorithm]: the agents choose one, all the same, and say which (docs/agents.md, Method).
 """
 CERTIFICATES = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
+
+
+class Identity(Table, frozen=True, forbid_unknown_fields=False):
+    """What certificates are made from: [agent] of a file that may have other mistakes."""
+
+    name: str
+    listen: str
 
 
 def parse_hosts(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
@@ -117,22 +127,23 @@ def write_agent_files(
         if p < 1:
             raise SettingsError(f"--p must be at least 1; found {p}")
         tables["problem"]["p"] = p
-    agents = tables["problem"].pop("agents", None)
-    where = parse_hosts(hosts, agents)
+    where = parse_hosts(hosts, _agents(tables))
     if len(where) < 2:
         raise SettingsError(f"--hosts must name at least two agents; found {hosts!r}: alone, use destiny run")
-    built: Any = file.read_network(tables["network"], len(where), folder)
+    asked, tables = _checked(tables, len(where), network)
+    tables["problem"].pop("agents", None)
+    built: Any = read_network(tables["network"], len(where), folder)
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
     kind = tables.get("algorithm", {}).get("kind")
-    if algorithm_tables.is_asynchronous(kind):
+    if is_asynchronous(kind):
         private = _private_of_async(tables.get("messages", {}), private, kind)
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if shared["messages"]["private"] and "algorithm" in tables:
         _require_totals(tables["algorithm"])
     if fixed and "algorithm" in tables:
-        shared["algorithm"] = _with_network_facts(tables["algorithm"], tables["problem"], built)
+        shared["algorithm"] = _with_network_facts(tables["algorithm"], asked.problem, built)
     if fixed:
         shared["stop"]["diameter"] = built.diameter
         centred = tables["problem"].get("center") or tables["problem"].get("standardise")
@@ -141,9 +152,12 @@ def write_agent_files(
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
+    link = {key: value for key, value in tables["network"].items() if key in LINK}
+    if link:
+        shared["network"] = shared.get("network", {}) | link
     come = _late(late, where, kind, built)
     if come:
-        given = algorithm_tables.read_any_algorithm(tables["algorithm"], "[[algorithm]]")
+        given = read_algorithm(tables["algorithm"], "[[algorithm]]")
         fitted = given.on(slowest_mixing(built, come))
         shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
@@ -176,8 +190,8 @@ def write_agent_files(
             ],
         }
         hint = HINT if "algorithm" in shared else CHOICE + HINT
-        write(out / name / FILE, (HEAD + to_toml(mine, json_schema.meanings) + hint).encode())
-        write(out / name / SCHEMA, (json.dumps(json_schema.schema(), indent=1) + "\n").encode())
+        write(out / name / FILE, (HEAD + to_toml(mine, AgentFile) + hint).encode())
+        write(out / name / SCHEMA, (json.dumps(agent_file.schema(), indent=1) + "\n").encode())
         paths.append(out / name / FILE)
     return paths
 
@@ -187,9 +201,7 @@ def disclosure(network: str, hosts: str, private: bool | None = None) -> str:
     tables, folder = _tables(network)
     if _asked(tables.get("messages", {}), private) is False:
         return "plain messages, which neighbours can read: private messages were declined"
-    built = file.read_network(
-        tables["network"], len(parse_hosts(hosts, tables["problem"].get("agents"))), folder
-    )
+    built = read_network(tables["network"], len(parse_hosts(hosts, _agents(tables))), folder)
     if (why := exposure(built)) is not None:
         return f"plain messages, which neighbours can read: {why}"
     return private_disclosure(built)
@@ -199,7 +211,6 @@ def _messages(
     table: dict[str, Any], private: bool | None, network: TopologyBase, names: list[str]
 ) -> dict[str, Any]:
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
-    check(table, "[messages]", file.MESSAGES)
     setting = _asked(table, private)
     kept: tuple[str, ...] = ("bits", "clip")
     given = {key: table[key] for key in kept if key in table}
@@ -219,7 +230,7 @@ def _messages(
 
 def _require_totals(table: dict[str, Any]) -> None:
     """Refuse a method that cannot have private messages, before files say that it has."""
-    about = algorithm_tables.read_any_algorithm(table, "[algorithm]").about
+    about = read_algorithm(table, "[algorithm]").about
     if about is not None and not about.totals:
         raise SettingsError(
             "private messages, which agents use unless they are told otherwise, are sums over all agents, "
@@ -244,24 +255,10 @@ def _private_of_async(table: dict[str, Any], private: bool | None, kind: str) ->
 
 
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
+    """The tables of an experiment file, or of a network alone, before they are checked."""
     path = Path(network)
     if is_experiment(network):
-        tables = file.load_tables(path)
-        check(tables, str(path), file.TOP, required=("problem", "network"))
-        methods = tables.pop("algorithm", [])
-        if len(methods) > 1:
-            raise SettingsError(f"{path} has {len(methods)} algorithms: agents run one")
-        if methods and "kind" in methods[0]:
-            tables["algorithm"] = {k: v for k, v in methods[0].items() if k != "label"}
-        check(tables["problem"], "[problem]", problem_table.PROBLEM, required=("kind",))
-        stop = check(tables.get("stop", {}), "[stop]", file.STOP)
-        run = check(tables.get("run", {}), "[run]", file.RUN | {"replay": bool})
-        tables["stop"] = {k: stop[k] for k in ("rounds", "tolerance") if k in stop}
-        # Agents always save; an experiment may say never, by 0.
-        tables["run"] = {k: run[k] for k in ("checkpoint", "every", "replay") if run.get(k)}
-        if "path" in tables["network"] or "file" in tables.get("start", {}):
-            raise SettingsError(f"{path} names further files: give links as edges, and the start as a seed")
-        return tables, path.parent
+        return load(path), path.parent
     links = {"kind": network} if network in KINDS else {"kind": "file", "path": network}
     if network not in KINDS and not path.exists():
         raise SettingsError(
@@ -271,13 +268,43 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
     return {"problem": dict(PROBLEM), "network": links}, Path()
 
 
-def _with_network_facts(table: dict[str, Any], problem: dict[str, Any], network: Any) -> dict[str, Any]:
+def _agents(tables: dict[str, Any]) -> int | None:
+    """How many agents an experiment has, if it says so."""
+    problem = tables.get("problem")
+    agents = problem.get("agents") if isinstance(problem, dict) else None
+    return agents if isinstance(agents, int) else None
+
+
+def _checked(tables: dict[str, Any], agents: int, name: str) -> tuple[ExperimentFile, dict[str, Any]]:
+    """An experiment for so many agents, and what agents take over of its tables."""
+    whole, problem, run = dict(tables), tables.get("problem"), tables.get("run", {})
+    if isinstance(problem, dict):
+        whole["problem"] = {"agents": agents} | problem
+    if isinstance(run, dict):
+        whole["run"] = {k: v for k, v in run.items() if k != "replay"}  # which experiments do not know
+    asked = read_file(whole, name)
+    methods = tables.get("algorithm", [])
+    if len(methods) > 1:
+        raise SettingsError(f"{name} has {len(methods)} algorithms: agents run one")
+    if is_experiment(name) and ("path" in asked.network or asked.start.file is not None):
+        raise SettingsError(f"{name} names further files: give links as edges, and the start as a seed")
+    taken: dict[str, Any] = {
+        key: dict(tables[key]) for key in ("problem", "network", "start", "messages") if key in tables
+    }
+    if methods and "kind" in methods[0]:
+        taken["algorithm"] = {k: v for k, v in methods[0].items() if k != "label"}
+    taken["stop"] = {k: v for k, v in tables.get("stop", {}).items() if k in ("rounds", "tolerance")}
+    # Agents always save; an experiment may say never, by 0.
+    taken["run"] = {k: v for k, v in run.items() if k in ("checkpoint", "every", "replay") and v}
+    return asked, taken
+
+
+def _with_network_facts(table: dict[str, Any], problem: ProblemTable, network: Any) -> dict[str, Any]:
     """The method's table with the numbers it takes from the whole network, such as lambda."""
-    method = algorithm_tables.read_any_algorithm(table, "[[algorithm]]")
+    method = read_algorithm(table, "[[algorithm]]")
     if method.about is not None:
-        require_kind(method.about, problem["kind"], network.agents)
-        term = problem_table.read_regulariser(problem["regulariser"]) if "regulariser" in problem else None
-        require_prox(method.about, term)
+        require_kind(method.about, problem.kind, network.agents)
+        require_prox(method.about, read_regulariser(problem))
     return table | _changed(method, method.on(network))
 
 
@@ -299,7 +326,7 @@ def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, ne
                 f"--late must name agents of --hosts; found {name!r}{did_you_mean(name, places)}"
             )
     late = sorted({places[name] for name in names})
-    if late and not algorithm_tables.is_asynchronous(kind):
+    if late and not is_asynchronous(kind):
         raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
     if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
         named = ", ".join(name for name, place in places.items() if place in late)
@@ -338,14 +365,13 @@ def write_certificates(folder: Path) -> dict[str, str]:
     names: dict[str, str] = {}
     contents: dict[Path, tuple[bytes, bool]] = {}  # content, and whether it is secret
     for path in paths:
-        agent = file.load_tables(path).get("agent", {})
-        check(agent, f"{path} [agent]", dict.fromkeys(agent, Any), required=("name", "listen"))
-        host, _ = parse_address(agent["listen"], f"{path} [agent] listen")
-        certificate, key = authority.issue(agent["name"], [host])
+        agent = read(Identity, load(path).get("agent", {}), f"{path} [agent]")
+        host, _ = parse_address(agent.listen, f"{path} [agent] listen")
+        certificate, key = authority.issue(agent.name, [host])
         contents[path.parent / CERTIFICATES["ca"]] = authority.pem, False
         contents[path.parent / CERTIFICATES["certificate"]] = certificate, False
         contents[path.parent / CERTIFICATES["key"]] = key, True
-        names[agent["name"]] = fingerprint(ssl.PEM_cert_to_DER_cert(certificate.decode()))
+        names[agent.name] = fingerprint(ssl.PEM_cert_to_DER_cert(certificate.decode()))
     for path in contents:  # all of them or none: certificates of two authorities do not fit together
         check_absent(path)
     for path, (content, secret) in contents.items():

@@ -25,7 +25,7 @@ class Destiny(Tracking):
     direction : "h", "expen", "plam" or "landing"
         The direction to track; "h" is the paper's.
     watch : bool
-        Double beta where the run would end off the manifold: where agents agree and the tracker vanishes but
+        Raise beta where the run would end off the manifold: where agents agree and the tracker vanishes but
         X^T X != I or, with beta "auto", where X moves away outside the region ||X^T X - I|| <= 1/6.
     gossip : int
         Number of opening rounds, which estimate beta, the first step size and lambda; none are run if all

@@ -36,8 +36,8 @@ class KrylovState(TotalsState):
     """Number of vectors in each block of V, ``(agents, 1, blocks)``."""
     apart: Array
     """The largest difference of Q from the mean in any step, by a random product."""
-    bounds: Array
-    """Of private messages: what C q adds up to at most for unit vectors q, ``(agents, 1, n)``; else zeros."""
+    bound: Array
+    """Of private messages: what |C q| adds up to at most for unit vectors q, the total trace; else 0."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class DestinyKrylov(TotalsMethod):
         rounds="rounds",
         totals=True,
         averaged="its second moments times vectors that all agents know",
+        learnt="the sum of the variances; pooled second moments times the vectors of each step",
         problem="pca",
     )
 
@@ -98,14 +99,15 @@ class DestinyKrylov(TotalsMethod):
             scale=zero,
             disagreement=zero,
             apart=zero,
-            bounds=shared(np.zeros((1, n)), k),
+            bound=zero,
         )
 
     def step(self, s: KrylovState, agents: Agents) -> KrylovState:
         """Average C_i Q, and in the first step X_i; extend the space; take its Ritz vectors."""
         Q = _rows_in_use(s.block[0])
         if agents.private and not s.sizes.any() and (scales := agents.scales()) is not None:
-            s = replace(s, bounds=_bounds(agents, scales))
+            (traces,) = agents.all_reduce(scales.sum(axis=1)[:, None, None])
+            s = replace(s, bound=shared(traces[0], len(traces)))
         s, mean, start = _average(s, Q, agents)
         arrays = agents.once(lambda: _next_space(s, Q, mean, start))
         return replace(s, **{name: _shared(value, len(s.X)) for name, value in arrays.items()})
@@ -140,20 +142,14 @@ def _average(s: KrylovState, Q: Array, agents: Agents) -> tuple[KrylovState, Arr
         sent[:, len(Q) :] = s.X.swapaxes(1, 2)
     own = _probe(s)
     bounds = None
-    if s.bounds.any():
+    if s.bound.any():
         rows = np.full_like(sent[0], X_BOUND * agents.count)
-        rows[: len(Q)] = s.bounds[0]
+        rows[: len(Q)] = s.bound[0]
         bounds = [rows, None]
     mean, probe = averages(agents, sent, own, bounds=bounds)
     apart, disagreement = np.split(np.abs(probe - own), 2, axis=2)
     s = replace(s, disagreement=disagreement, apart=np.maximum(s.apart, apart))
     return s, mean[0, : len(Q)], mean[0, len(Q) :]  # the mean has the same bits in every row
-
-
-def _bounds(agents: Agents, scales: Array) -> Array:
-    """sqrt(T_j tr T) for the sum T of the agents' scales: |(C q)_j| is less, by Cauchy and Schwarz."""
-    (total,) = agents.all_reduce(scales)
-    return shared(np.sqrt(total[0] * total[0].sum())[None], len(total))
 
 
 def _next_space(s: KrylovState, Q: Array, mean: Array, start: Array) -> dict[str, Array | tuple[Array, ...]]:

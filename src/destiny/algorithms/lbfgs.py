@@ -107,6 +107,8 @@ class DestinyLBFGS(TotalsMethod):
         rounds="rounds",
         totals=True,
         averaged="its gradients at points that all agents know",
+        learnt="sizes of the rows of gradients and how they grow; "
+        "mean gradient, value and curvature at the points of each step",
     )
 
     def __post_init__(self) -> None:

@@ -65,6 +65,7 @@ class DestinyNewton(TotalsMethod):
         rounds="rounds",
         totals=True,
         averaged="a second-order model of its objective (PCA: its matrix of second moments)",
+        learnt="scales of the features; the mean of the objectives: for PCA the pooled second moments",
     )
 
     def init(self, X: Array, agents: Agents) -> NewtonState:

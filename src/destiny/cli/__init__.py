@@ -109,9 +109,6 @@ def compare(
 def doctor(
     file: FILE,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
-    theory: Annotated[
-        bool, typer.Option("--theory", help="Sample the constants of the convergence theorem too.")
-    ] = False,
 ) -> None:
     """Look at an experiment and try a few hundred steps: predict its rounds, say what would help."""
     from rich.console import Console
@@ -131,7 +128,6 @@ def doctor(
             start=experiment.start,
             seed=experiment.seed,
             **stop,
-            theory=theory,
             messages=experiment.messages,
             tell=status.update,
         )

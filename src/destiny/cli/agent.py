@@ -30,8 +30,8 @@ def agent(
     """
     from destiny.agents import status
     from destiny.agents.agent import run
+    from destiny.agents.agent_file import read
     from destiny.agents.observation import View
-    from destiny.agents.settings import read
     from destiny.agents.status_file import StatusFile
 
     terminal: list[status.Terminal] = []
@@ -137,7 +137,7 @@ def check(
     """Check all that an agent checks at its start, without calling anybody; say what it will send."""
     from destiny.agents import status
     from destiny.agents.agent import largest_message
-    from destiny.agents.settings import read
+    from destiny.agents.agent_file import read
     from destiny.agents.start import check_start
     from destiny.run.forecast import amount
 
@@ -160,8 +160,8 @@ def leave(
     file: Annotated[Path, typer.Argument(help="The agent that is to leave, a TOML file.")],
 ) -> None:
     """Let an asynchronous agent leave its run for good; the others go on without its data."""
+    from destiny.agents.agent_file import read
     from destiny.agents.asynchronous.membership import request_leave
-    from destiny.agents.settings import read
 
     print(request_leave(read(file)))
 
@@ -174,8 +174,8 @@ def remove(
     ],
 ) -> None:
     """Take another agent out of an asynchronous run, for good and for everybody, as it will not come back."""
+    from destiny.agents.agent_file import read
     from destiny.agents.asynchronous.membership import request_leave
-    from destiny.agents.settings import read
 
     print(request_leave(read(file), name))
 

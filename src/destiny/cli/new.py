@@ -2,62 +2,88 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from destiny.cli.completion import among
+from destiny.errors import SettingsError
 from destiny.networks.kinds import PLAIN
+from destiny.validation import did_you_mean
+
+SCHEMA = "experiment.schema.json"
+HEAD = """\
+#:schema ./{schema}
+# Check it:  destiny run {file} --dry
+# Run it:    destiny run {file} --out results
+# See it:    destiny report results --open
+# All keys:  docs/experiment-files.md
+
+"""
+HINTS = {
+    "problem": """\
+# data = "silo-{agent}.csv"       # your own files instead of synthetic: one per agent, numbered from 0,
+                                  # or a list of names; also .npy, .npz, .mat and .parquet
+# samples = "rows"                # a line of the file is a sample
+# sep = ";"                       # of .csv files: what stands between fields,
+# decimal = ","                   # the decimal sign,
+# columns = ["age", "bmi"]        # and the columns to read, by name; all
+# center = true                   # subtract the mean of everybody's samples
+# standardise = true              # also divide each column by its standard deviation: for unequal units
+""",
+    "network": """\
+# kind = "random-regular"         # more links, fewer rounds; needs: degree = 3, seed = 0
+
+# [[algorithm]]                   # the method is chosen by itself, and the result says why; to choose one,
+# kind = "destiny-momentum"       # any of docs/methods.md; of several tables destiny compare shows all
+""",
+}
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(help="Folder to write the files into; made if need be.")],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(help="More data files, as the shell writes them for --data clinic-*.csv."),
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="The experiment to write, a TOML file.")],
     kind: Annotated[
-        str | None, typer.Option(help="pca, olsr or sdl.", autocompletion=among(("pca", "olsr", "sdl")))
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A data file, once for each agent; or a name with * or {agent}; or one file for all. "
-            "Without it data are random."
-        ),
-    ] = None,
-    targets: Annotated[list[str] | None, typer.Option(help="olsr: files like those of --data.")] = None,
-    p: Annotated[int | None, typer.Option("--p", help="Number of components.")] = None,
-    agents: Annotated[int | None, typer.Option(help="Number of agents, if not one per file.")] = None,
-    network: Annotated[str | None, typer.Option(help=", ".join(PLAIN), autocompletion=among(PLAIN))] = None,
-    center: Annotated[
-        bool | None, typer.Option("--center/--no-center", help="Subtract the mean of everybody's samples.")
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether .csv files begin with names, if that is unclear."),
-    ] = None,
-    hosts: Annotated[
-        str | None,
-        typer.Option(
-            help="NAME=HOST:PORT of each agent, with commas between: write a folder for each of them, too."
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Ask nothing: take defaults for what is not said.")
-    ] = False,
+        str, typer.Option(help="pca, olsr or sdl.", autocompletion=among(("pca", "olsr", "sdl")))
+    ] = "pca",
+    p: Annotated[int, typer.Option("--p", help="Number of components.")] = 2,
+    agents: Annotated[int, typer.Option(help="Number of agents.")] = 4,
+    network: Annotated[str, typer.Option(help=", ".join(PLAIN), autocompletion=among(PLAIN))] = "ring",
 ) -> None:
-    """Write a working experiment, with comments; with --hosts also a folder for each organisation's agent.
+    """Write a working experiment on random data, with comments on what to change, and its schema."""
+    from destiny.agents.certificates import check_absent, write
+    from destiny.config.files import ExperimentFile
+    from destiny.config.toml_text import to_toml
+    from destiny.experiments import file as experiments
+    from destiny.problems.kinds import KINDS
+    from destiny.run.options import SolveOptions
 
-    On a terminal it asks for what was not said.
-    """
-    from destiny.cli.new_files import Said, name_files, write_experiment
-
-    folder, data, targets = name_files(folder, files, data, targets)
-    said = Said(kind, data, targets, p, agents, network, center, hosts, header)
-    write_experiment(folder, said, asking=sys.stdin.isatty() and not yes)
+    if file.suffix != ".toml":
+        raise SettingsError(f"FILE must be a TOML file, such as {file}.toml; found {file}")
+    if kind not in KINDS:
+        raise SettingsError(
+            f"--kind must be one of {', '.join(KINDS)}; found {kind!r}{did_you_mean(kind, KINDS)}"
+        )
+    if network not in PLAIN:
+        near = did_you_mean(network, PLAIN) or "; others need options: write them into the file"
+        raise SettingsError(f"--network must be one of {', '.join(PLAIN)}; found {network!r}{near}")
+    tables: dict[str, Any] = {
+        "problem": {"kind": kind, "synthetic": KINDS[kind].example, "p": p, "agents": agents},
+        "network": {"kind": network},
+        "stop": {"rounds": SolveOptions.rounds, "tolerance": SolveOptions.tolerance},
+        "run": {"every": SolveOptions.every, "checkpoint": SolveOptions.checkpoint_every},
+    }
+    experiments.make(tables, Path(), str(file))  # refuses before anything is written
+    for path in (file, file.parent / SCHEMA):
+        check_absent(path)
+    write(
+        file, (HEAD.format(schema=SCHEMA, file=file.name) + to_toml(tables, ExperimentFile, HINTS)).encode()
+    )
+    show_schema("experiment", file.parent / SCHEMA)
+    print(file)
+    print(f"next: destiny run {file} --dry", file=sys.stderr)
 
 
 def show_schema(
@@ -67,6 +93,16 @@ def show_schema(
     out: Annotated[Path | None, typer.Option(help="File to write; printed without.")] = None,
 ) -> None:
     """Print the JSON schema of experiment or agent files, with which editors complete and check them."""
-    from destiny.cli.new_files import write_schema
+    from destiny.agents import agent_file
+    from destiny.agents.certificates import write
+    from destiny.experiments import file as experiments
 
-    write_schema(which, out)
+    schemas = {"experiment": experiments.schema, "agent": agent_file.schema}
+    if which not in schemas:
+        near = did_you_mean(which, schemas)
+        raise SettingsError(f"there are schemas of experiment and agent; found {which!r}{near}")
+    text = json.dumps(schemas[which](), indent=1) + "\n"
+    if out is None:
+        print(text, end="")
+    else:
+        write(out, text.encode())

@@ -5,6 +5,5 @@ from destiny.diagnosis.diagnosis import Diagnosis, diagnose
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.prediction import Prediction
-from destiny.diagnosis.theory import Theory
 
-__all__ = ["Advice", "Diagnosis", "Finding", "Landscape", "Prediction", "Theory", "diagnose"]
+__all__ = ["Advice", "Diagnosis", "Finding", "Landscape", "Prediction", "diagnose"]

@@ -16,8 +16,8 @@ from destiny.algorithms import (
 )
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
-from destiny.diagnosis.network_options import Mixing, format_lambda, with_more_links, with_other_weights
-from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction, predict
+from destiny.diagnosis.network_options import format_lambda, with_more_links, with_other_weights
+from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction
 from destiny.diagnosis.trial import Trials
 from destiny.errors import MismatchError
 from destiny.networks import Network
@@ -29,7 +29,7 @@ from destiny.run.prepare import prepare
 
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
-NEGLIGIBLE = 0.05  # a difference between predicted savings that does not matter
+NOTABLE = 0.1  # of the gap 1 - lambda: a gain that may pay
 STANDARDISE = "centre the features and divide each by its standard deviation: standardise = true in [problem]"
 LINKS = 2  # links tried at a time
 
@@ -126,7 +126,7 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
     problem, messages = as_problem(trials.problem), trials.messages
     others = candidates(problem, trials.network, messages)
     if messages.private:  # sums of other methods can be solved for the data
-        others = [m for m in others if m.about is not None and m.about.totals]
+        others = [m for m in others if totals(m)]
     elif others and kind == "pca" and problem.agents > 1 and fits(DeEPCA(), problem, trials.network):
         others.append(DeEPCA())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}
@@ -170,34 +170,32 @@ def fits(method: AlgorithmBase, problem: ProblemBase, network: TopologyBase) -> 
 
 
 def better_network(method: AlgorithmBase, here: Prediction, trials: Trials) -> list[Advice]:
-    """Return advice on weights and on additional links.
+    """Return advice on weights and on additional links, each tried if it mixes notably faster.
 
-    Local theory selects what is tried: the simplest rule for the weights that is about as good as the best,
-    and `LINKS` more links.
+    Of the weights the simplest rule is tried whose gap 1 - lambda is about as large as the best one's.
     """
-    network, case = trials.network, trials.case
-    expected = predict(method, case).rounds
-    if not isinstance(network, Network) or expected is None or here.rounds is None or network.agents < 3:
+    network = trials.network
+    if not isinstance(network, Network) or here.rounds is None or network.agents < 3 or totals(method):
         return []
-
-    def saved(other: Network) -> float:
-        there = predict(method, replace(case, mixing=Mixing.of(other))).rounds
-        return 0.0 if there is None else 1 - there / expected
-
     candidates: list[tuple[str, Network]] = []
-    most = 0.0
+    most = 1.0
     for rule, other in with_other_weights(network).items():  # from the simplest on
-        if (share := saved(other)) > most + NEGLIGIBLE:
-            most, candidates = share, [(f'weights = "{rule}"', other)]
+        if (gain := (1 - other.lambda_) / (1 - network.lambda_)) > most + NOTABLE:
+            most, candidates = gain, [(f'weights = "{rule}"', other)]
     if (more := with_more_links(network, LINKS)) is not None:
         candidates.append(("links " + " and ".join(f"{i}-{j}" for i, j in more[0]), more[1]))
     offers = []
     for words, other in candidates:
-        if saved(other) > NEGLIGIBLE:
+        if (1 - other.lambda_) / (1 - network.lambda_) > 1 + NOTABLE:
             words += f": lambda {format_lambda(other.lambda_)} instead of {format_lambda(network.lambda_)}"
             there = trials.predict(method, other)
             offers.append(offer(words, method, here, there, trials, WORTH_OF_NETWORK))
     return [advice for advice in offers if advice is not None]
+
+
+def totals(method: AlgorithmBase) -> bool:
+    """Whether a method sums over all agents, whatever the weights are."""
+    return method.about is not None and method.about.totals
 
 
 def more_rounds(method: AlgorithmBase, here: Prediction, trials: Trials, rounds: int) -> Advice | None:

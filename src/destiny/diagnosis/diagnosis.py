@@ -15,11 +15,9 @@ from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.findings import Finding
 from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
+from destiny.diagnosis.pooled_problem import SmoothPart, WhitenedProblem, pooled_mass
 from destiny.diagnosis.prediction import Case, Prediction
-from destiny.diagnosis.smooth_part import SmoothPart
-from destiny.diagnosis.theory import Theory, constants
 from destiny.diagnosis.trial import Trials
-from destiny.diagnosis.whitening import WhitenedProblem, pooled_mass
 from destiny.errors import MismatchError
 from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
@@ -62,15 +60,12 @@ class Diagnosis:
         are always included, as plain and accelerated DESTINY for smooth f.
     advice : tuple of Advice
         Changes that would help, the most helpful first.
-    theory : Theory or None
-        Sampled constants of the paper's Section 3; None unless requested.
     """
 
     facts: dict[str, dict[str, Any]]
     findings: tuple[Finding, ...]
     predictions: dict[str, Prediction]
     advice: tuple[Advice, ...]
-    theory: Theory | None = None
 
     def __str__(self) -> str:
         return text_report.to_text(self)
@@ -93,7 +88,6 @@ def diagnose(
     seed: int = 0,
     tolerance: float = SolveOptions.tolerance,
     rounds: int = SolveOptions.rounds,
-    theory: bool = False,
     messages: Messages = PLAIN,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
@@ -108,8 +102,6 @@ def diagnose(
         As in `destiny.solve`.
     algorithms : algorithm, sequence or mapping by label, optional
         The algorithms to examine; by default, and for None in a mapping, the one that `solve` chooses.
-    theory : bool
-        Also sample the constants of the paper's convergence theorem. Do not choose settings by them.
     messages : Messages
         As in `destiny.solve`: with private messages, whether this network allows them.
     tell : callable
@@ -185,15 +177,12 @@ def diagnose(
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
     advice += about_data(case) if mass is None and not case.regularised else ()
     defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.problem, topology, messages)}
-    if theory:
-        tell("sampling the constants of the theory")
     return Diagnosis(
         facts=collect_facts(whole, topology, case)
         | ({} if mass is None else {"constraint": {"condition of M": mass.condition}}),
         findings=tuple(sentences),
         predictions=predictions | {kind: p for kind, p in defaults.items() if kind not in predictions},
         advice=tuple(sorted(advice, key=lambda a: -a.saves)),
-        theory=constants(differences, case.mixing.lambda_) if theory else None,
     )
 
 

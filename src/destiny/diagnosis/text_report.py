@@ -13,9 +13,7 @@ from destiny import notebook
 
 if TYPE_CHECKING:
     from destiny.diagnosis.diagnosis import Diagnosis
-    from destiny.diagnosis.theory import Theory
 
-THEORY = "Theory (estimates from below; the paper's Assumption 3, corrected)"
 MARKS = {"ok": ("ok", "green"), "look": ("look", "yellow"), "problem": ("PROBLEM", "bold red")}
 
 
@@ -40,8 +38,6 @@ def to_html(diagnosis: Diagnosis) -> str:
         notebook.heading("What would help, most first"),
         notebook.table(advice or [("nothing that this page knows of",)]),
     ]
-    if diagnosis.theory is not None:
-        parts += [notebook.heading(THEORY), notebook.table([(theory_text(diagnosis, diagnosis.theory),)])]
     return notebook.page(*parts)
 
 
@@ -75,23 +71,6 @@ def print_report(diagnosis: Diagnosis, console: Console) -> None:
     if not diagnosis.advice:
         table.add_row("", "nothing that this page knows of")
     console.print(table)
-    if diagnosis.theory is not None:
-        print_heading(console, THEORY)
-        console.print(Text(theory_text(diagnosis, diagnosis.theory)))
-
-
-def theory_text(diagnosis: Diagnosis, t: Theory) -> str:
-    """Return the sampled constants, and how the steps taken compare with the bound on them."""
-    text = (
-        f"C_0 {t.C_0:.2g}, M_g {t.M_g:.2g}, L_g {t.L_g:.2g}, L_f {t.L_f:.2g}; exactly M_b {t.M_b:.2g}, "
-        f"L_b {t.L_b:.2g}\n"
-        f"over a ball of radius {t.radius:.3g}: beta > {t.beta:.2g}, then steps < {t.eta:.1e} ({t.binding})"
-    )
-    used = [prediction.step for prediction in diagnosis.predictions.values() if prediction.step]
-    if used and t.eta > 0:
-        times = max(used) / t.eta
-        text += f"\nSteps taken are about {max(used):.2g}, {times:.0e} times as long: set nothing by these."
-    return text
 
 
 def print_heading(console: Console, title: str) -> None:

@@ -1,8 +1,7 @@
 """Trials: the first steps of a method on the problem itself, and the rounds they predict.
 
-The local theory of `prediction` holds near the answer and for agents that differ little. Power iterations and
-Barzilai-Borwein steps may behave differently from the start on, so some steps are taken and measured. A run
-from the same start takes the same steps. Without a steady rate there is no prediction.
+Some steps are taken and measured. A run from the same start takes the same steps. Without a steady rate there
+is no prediction.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from destiny.diagnosis.network_options import Mixing
-from destiny.diagnosis.prediction import FACTOR, Case, Prediction, predict
+from destiny.diagnosis.prediction import FACTOR, PENALISED, Case, Prediction, before_trial, ruled_out
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
 from destiny.run import metrics
@@ -100,18 +99,17 @@ class Trials:
             case = replace(case, tolerance=tolerance)
         if network is not None:
             case = replace(case, mixing=Mixing.of(network))
-        theory = predict(method, case)
-        if case.tolerance <= 0 or case.landscape.smallest <= 0 or not method.exact:
-            return theory
+        if (none := before_trial(method, case)) is not None:
+            return none
         trial = self.run(method, network)
-        prediction = prediction_from_trial(trial, theory, case.tolerance)
-        if prediction.rounds is None or theory.rounds is not None:
+        prediction = prediction_from_trial(trial, ruled_out(method, case), case.tolerance)
+        if prediction.rounds is None or isinstance(method, PENALISED):
             return prediction
         if case.regularised and trial.rounds_to(case.tolerance) is not None:
             return prediction  # other starts lead to other answers
-        # Without a theory one start is not enough: power iterations converge from some starts only.
+        # One start is not enough: power iterations converge from some starts only.
         other = self.run(method, network, again=True)
-        there = prediction_from_trial(other, theory, case.tolerance).rounds
+        there = prediction_from_trial(other, None, case.tolerance).rounds
         if there is not None and prediction.rounds / FACTOR <= there <= FACTOR * prediction.rounds:
             return prediction
         why = (
@@ -161,23 +159,20 @@ class Trials:
         return Trial(np.array(rounds, dtype=np.float64), np.array(worst), names, moment.step)
 
 
-def prediction_from_trial(trial: Trial, theory: Prediction, tolerance: float) -> Prediction:
-    """Return the rounds to a tolerance by a trial; ``theory`` supplies what limits them and the step size."""
+def prediction_from_trial(trial: Trial, ruled_out: str | None, tolerance: float) -> Prediction:
+    """Return the rounds to a tolerance by a trial of a method, unless it converges against all odds."""
     if trial.rounds[-1] == 0:
         return Prediction.none(f"no prediction: it sends nothing (it took {trial.steps} steps when tried)")
-    theory = replace(theory, per_step=trial.per_step)
     a_step = f"{trial.per_step} rounds a step" if trial.per_step > 1 else "one round a step"
     if (rounds := trial.rounds_to(tolerance)) is not None:
         why = f"measured: it converged when tried; {a_step}"
-        low = trial.rounds_before(tolerance)
-        return replace(theory, rounds=rounds, low=low, high=rounds, why=why, outlook="fine")
+        return Prediction(rounds, trial.rounds_before(tolerance), rounds, trial.per_step, why)
     if trial.diverged:
         return Prediction.failure(f"it diverged when tried: {trial.end}")
-    if theory.outlook == "hopeless":
-        return replace(theory, why=f"{theory.why}; when tried, {trial.end}")
+    if ruled_out is not None:
+        return Prediction.failure(f"{ruled_out}; when tried, {trial.end}")
     if (rounds := trial.extrapolate(tolerance)) is not None:
         low = max(int(trial.rounds[-1]), math.ceil(rounds / FACTOR))
         why = f"at the rate of its first {trial.steps} steps; {a_step}"
-        high = math.ceil(FACTOR * rounds)
-        return replace(theory, rounds=rounds, low=low, high=high, why=why, outlook="fine")
+        return Prediction(rounds, low, math.ceil(FACTOR * rounds), trial.per_step, why)
     return Prediction.none(f"cannot tell: when tried, {trial.end}", "doubtful")

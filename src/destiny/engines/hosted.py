@@ -17,6 +17,7 @@ from destiny.engines.neighbours import Neighbours
 from destiny.engines.private_sums import Hiding, PrivateSums
 from destiny.engines.quantisation import OUTSIDE, Copies
 from destiny.engines.traffic import Traffic
+from destiny.engines.words import OutOfRangeError
 from destiny.errors import NetworkError, PrivacyError
 from destiny.protocols import (
     Array,
@@ -204,7 +205,10 @@ class HostedAgents:
         if self.flood is not None:
             blocks.append(self.flood[:, None])
             limits.append(float(self.network.agents))
-        totals = self._summed(blocks, limits)
+        try:
+            totals = self._summed(blocks, limits)
+        except OutOfRangeError as error:
+            raise (self.private_sums.named(error, arrays) if self.private_sums else error) from None
         if self.flood is not None:
             self.flood = np.full(len(self.ids), np.sign(totals[-1][0]))  # whether anybody's is not 0
         return tuple(_for_all(total, a.shape) for total, a in zip(totals, arrays, strict=False))

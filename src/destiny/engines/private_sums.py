@@ -9,6 +9,7 @@ nobody to hide from, and the same integers travel without masks: the same bits e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from destiny.engines.words import (
     LIMBS,
     Exponents,
+    OutOfRangeError,
     Words,
     exponents,
     from_narrow,
@@ -26,6 +28,7 @@ from destiny.engines.words import (
 from destiny.errors import PrivacyError
 from destiny.protocols import Array, Bounds
 
+Columns = Sequence[Sequence[str]]
 WIDE = LIMBS  # words of a number without a bound
 PREFIX = "private/"  # of the arrays in a checkpoint
 
@@ -33,11 +36,12 @@ PREFIX = "private/"  # of the arrays in a checkpoint
 class Hiding(Protocol):
     """How an agent hides its words from the others."""
 
-    def hide(self, turn: int, parts: Sequence[Words], units: Exponents) -> None:
+    def hide(self, turn: int, parts: Sequence[Words], units: Sequence[Exponents]) -> None:
         """Add masks to the words of a sum, in place; they must not be those of another sum.
 
-        ``units`` are the exponents of the narrow words (`destiny.engines.words.exponents`). Masks of agents
-        whose words have other units, or are not as many, must not cancel: their total would mean nothing.
+        ``units`` are the exponents of narrow words, by block (`destiny.engines.words.exponents`). Masks of
+        agents whose words have other units, or are not as many, must not cancel: their total would mean
+        nothing.
         """
 
     def learn(self, totals: Sequence[Words]) -> None:
@@ -59,43 +63,46 @@ class PrivateSums:
         Agents of the network.
     hiding : Hiding, optional
         None where all agents are in one organisation.
+    columns : sequences of str
+        What errors call features, then targets: the rows of matrices, and the first numbers of vectors.
     """
 
-    def __init__(self, count: int, hiding: Hiding | None = None) -> None:
-        self.count, self.hiding = count, hiding
+    def __init__(self, count: int, hiding: Hiding | None = None, columns: Columns = ()) -> None:
+        self.count, self.hiding, self.columns = count, hiding, columns
 
     def encode(self, turn: int, blocks: Sequence[Array], bounds: Bounds) -> list[Words]:
         """Words of blocks ``(hosted, k)``: narrow ones ``(hosted, k)``, then wide ones ``(hosted, k, 6)``.
 
         The first narrow word is 1 at every agent. Its total shows whether masks have cancelled.
         """
-        limits = _limits(self.count, blocks, bounds)
-        ones = np.ones((len(blocks[0]), 1))
-        narrow = np.concatenate(
-            [ones, *(b for b, bound in zip(blocks, bounds, strict=True) if bound is not None)], 1
-        )
-        parts = [np.stack([to_narrow(row, limits) for row in narrow])]
-        wide = [b for b, bound in zip(blocks, bounds, strict=True) if bound is None]
-        if wide:
-            parts.append(np.stack([to_wide(row) for row in np.concatenate(wide, 1)]))
+        limits = [None if bound is None else _limit(bound) for bound in bounds]
+        ones, count = np.ones((len(blocks[0]), 1)), np.array(float(self.count))
+        narrow, wide = [_words_of(ones, count)], list[Words]()
+        for k, (block, limit) in enumerate(zip(blocks, limits, strict=True)):
+            try:
+                (wide if limit is None else narrow).append(_words_of(block, limit))
+            except OutOfRangeError as error:
+                error.block = k
+                raise
+        parts = [np.concatenate(narrow, 1), *([np.concatenate(wide, 1)] if wide else [])]
         if self.hiding is not None:
-            self.hiding.hide(turn, [part[0] for part in parts], exponents(limits, limits.shape))
+            units = [exponents(limit) for limit in (count, *limits) if limit is not None]
+            self.hiding.hide(turn, [part[0] for part in parts], units)
         return parts
 
     def decode(self, totals: Sequence[Words], blocks: Sequence[Array], bounds: Bounds) -> list[Array]:
         """The sums ``(k,)`` of the blocks that were encoded; `PrivacyError` if masks have not cancelled."""
-        limits = _limits(self.count, blocks, bounds)
-        if (totals[0][:1] != self.count * to_narrow(np.ones(1), limits[:1])).any():
+        one = to_narrow(np.ones(1), np.array(float(self.count)))
+        if (totals[0][:1] != self.count * one).any():
             raise PrivacyError(_uncancelled(self.count))
         if self.hiding is not None:
             self.hiding.learn(totals)
-        narrow = from_narrow(totals[0], limits)[1:]
-        wide = from_wide(totals[1]) if len(totals) > 1 else np.empty(0)
-        sums, used = [], {True: 0, False: 0}
+        sums, used = [], [1, 0]  # words of either kind: the first narrow one has been looked at
         for block, bound in zip(blocks, bounds, strict=True):
-            source, start = (wide if bound is None else narrow), used[bound is None]
-            used[bound is None] = end = start + block.shape[1]
-            sums.append(source[start:end])
+            kind = int(bound is None)
+            words = totals[kind][used[kind] : used[kind] + block.shape[1]]
+            used[kind] += block.shape[1]
+            sums.append(from_wide(words) if bound is None else from_narrow(words, _limit(bound)))
         return sums
 
     def numbers(self, blocks: Sequence[Array], bounds: Bounds) -> int:
@@ -104,18 +111,31 @@ class PrivateSums:
             int(b.shape[1]) * (LIMBS if bound is None else 1) for b, bound in zip(blocks, bounds, strict=True)
         )
 
+    def named(self, error: OutOfRangeError, arrays: Sequence[Array]) -> OutOfRangeError:
+        """The error of `encode` with the column that the number is of, where that is known."""
+        if error.block is None or error.block >= len(arrays) or not self.columns:
+            return error
+        shape, names = arrays[error.block].shape[1:], list(chain.from_iterable(self.columns))
+        n = len(self.columns[0])
+        axes = [k for k, size in enumerate(shape) if size == n or (len(shape) == 1 and size > n)]
+        if len(axes) != 1 or (column := int(np.unravel_index(error.entry, shape)[axes[0]])) >= len(names):
+            return error
+        return OutOfRangeError(error.entry, error.said, f"What is sent of {names[column]}")
+
     def arrays(self) -> dict[str, Array]:
         """For a checkpoint."""
         return {} if self.hiding is None else self.hiding.arrays()
 
 
-def _limits(count: int, blocks: Sequence[Array], bounds: Bounds) -> Array:
-    """The bound of every narrow word ``(k,)``."""
-    parts = [np.array([float(count)])]
-    for block, bound in zip(blocks, bounds, strict=True):
-        if bound is not None:
-            parts.append(np.broadcast_to(np.ravel(bound), block.shape[1]).astype(np.float64))
-    return np.concatenate(parts)
+def _limit(bound: Array | float) -> Array:
+    """A bound for all numbers of a block ``()``, or one for each ``(k,)``."""
+    limit = np.asarray(bound, dtype=np.float64)
+    return limit.reshape(()) if limit.size == 1 else limit.ravel()
+
+
+def _words_of(block: Array, limit: Array | None) -> Words:
+    """Words of a block ``(hosted, k)``, narrow where there is a limit."""
+    return np.stack([to_wide(row) if limit is None else to_narrow(row, limit) for row in block])
 
 
 def _uncancelled(count: int) -> str:

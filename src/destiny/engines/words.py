@@ -16,6 +16,7 @@ from destiny.protocols import Array
 WORD = np.dtype("<u8")
 LIMBS = 6  # of a wide word
 LEAST = -192  # exponent of the unit of wide words: the last of 53 bits of 2^-140
+TINY = LEAST + 52  # exponent of the least number that wide words hold exactly
 MOST = 125  # exponent of the largest number in wide words
 ROOM = 58  # 2^58 numbers of 2^125 are a total of 2^183; wide words would wrap at 2^191
 BITS = 61  # of a narrow word at its bound: two more are left for rounding and excess, and one is the sign
@@ -31,7 +32,22 @@ class OutOfRangeError(DestinyError, OverflowError):
     """A number that words cannot hold, or a total that no such numbers have.
 
     The text shows the number: it is for the agent that raises it, not for the others.
+
+    Attributes
+    ----------
+    entry : int
+        Which of the numbers.
+    said : str
+        What it must be, and what it is.
+    block : int or None
+        Which of the arrays of a sum it is in, where that is known.
     """
+
+    block: int | None = None
+
+    def __init__(self, entry: int, said: str, name: str = "") -> None:
+        super().__init__(f"{name or f'Entry {entry}'} {said}")
+        self.entry, self.said = entry, said
 
 
 def to_wide(numbers: Array) -> Words:
@@ -44,8 +60,9 @@ def to_wide(numbers: Array) -> Words:
     if not (fits := sizes <= 2.0**MOST).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
-            f"Entry {k} must be a finite number between -2^{MOST} and 2^{MOST} ({2.0**MOST:.2g}), "
-            f"but is {numbers[k]:.6g}. Measure the data in other units, or correct them."
+            k,
+            f"must be a finite number between -2^{MOST} and 2^{MOST} ({2.0**MOST:.2g}), "
+            f"but is {numbers[k]:.6g}. Measure the data in other units, or correct them.",
         )
     # The size is digits * 2^(LEAST + shift), where digits are an integer of at most 53 bits.
     shift = np.maximum(np.frexp(sizes)[1] - (LEAST + 53), 0)
@@ -84,8 +101,9 @@ def from_wide(words: Words) -> Array:
     if not (fits := numbers <= 2.0 ** (MOST + ROOM)).all():
         k = int(np.argmin(fits))
         raise OutOfRangeError(
-            f"Entry {k} of a total must be between -2^{MOST + ROOM} and 2^{MOST + ROOM}, but is "
-            f"{(-1) ** int(below[k]) * numbers[k]:.6g}: the agents have not added up numbers of one sum."
+            k,
+            f"of a total must be between -2^{MOST + ROOM} and 2^{MOST + ROOM}, but is "
+            f"{(-1) ** int(below[k]) * numbers[k]:.6g}: the agents have not added up numbers of one sum.",
         )
     return np.where(below, -numbers, numbers)
 
@@ -97,18 +115,20 @@ def to_narrow(numbers: Array, bounds: Array) -> Words:
     ----------
     numbers : ndarray (k,)
         A number above its bound by more than `EXCESS`, NaN and infinity raise `OutOfRangeError`.
-    bounds : ndarray (k,)
+    bounds : ndarray () or (k,)
         At least the total over all agents of the magnitudes, the same at every agent. The unit is 2^(E - 61)
         for the least E with bound < 2^E. Numbers whose bound is 0 must be 0.
     """
-    E = exponents(bounds, numbers.shape)
+    E, most = _units_of(bounds, numbers.shape)
     words = np.empty(len(numbers), dtype=np.int64)
     for part in _pieces(len(numbers)):
-        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+        if not (fits := np.abs(numbers[part]) <= most[part]).all():
             k = part.start + int(np.argmin(fits))
+            why = "the data differ from those of the bound, or are not finite."
             raise OutOfRangeError(
-                f"Entry {k} must be a finite number of at most {bounds[k]:.6g} in magnitude, its bound, "
-                f"but is {numbers[k]:.6g}: the data differ from those of the bound, or are not finite."
+                k,
+                f"must be a finite number of at most {most[k]:.6g} in magnitude, its bound, but is "
+                f"{numbers[k]:.6g}: {_too_small(most[k]) or why}",
             )
         words[part] = np.rint(np.ldexp(numbers[part], BITS - E[part]))
     return words.view(np.uint64).astype(WORD, copy=False)
@@ -120,17 +140,19 @@ def from_narrow(words: Words, bounds: Array) -> Array:
     A total above its bound by more than `EXCESS` raises `OutOfRangeError`. Totals below 2^-1022 are rounded
     twice.
     """
-    E = exponents(bounds, words.shape)
+    E, most = _units_of(bounds, words.shape)
     signed = words.astype(np.uint64, copy=False).view(np.int64)
     numbers: Array = np.empty(len(words))
     for part in _pieces(len(words)):
         with np.errstate(over="ignore"):  # infinity is above every bound
             numbers[part] = np.ldexp(signed[part].astype(np.float64), E[part] - BITS)
-        if not (fits := np.abs(numbers[part]) <= bounds[part] * (1 + EXCESS)).all():
+        if not (fits := np.abs(numbers[part]) <= most[part]).all():
             k = part.start + int(np.argmin(fits))
+            why = "the agents have not added up numbers of one sum, or their bounds differ."
             raise OutOfRangeError(
-                f"Entry {k} of a total must be at most {bounds[k]:.6g} in magnitude, its bound, but is "
-                f"{numbers[k]:.6g}: the agents have not added up numbers of one sum, or their bounds differ."
+                k,
+                f"of a total must be at most {most[k]:.6g} in magnitude, its bound, but is "
+                f"{numbers[k]:.6g}: {_too_small(most[k]) or why}",
             )
     return numbers
 
@@ -158,6 +180,13 @@ def subtract_from(total: Words, words: Words) -> None:
     np.invert(total, out=total)  # -1 - total
     add_into(total, words)
     np.invert(total, out=total)
+
+
+def _too_small(bound: float) -> str:
+    """Why a bound may not hold, if that is because it was itself a total in wide words; otherwise empty."""
+    if bound >= 2.0**TINY:
+        return ""
+    return f"the bound is a total below {2.0**TINY:.0e}, which is rounded. Measure the data in other units."
 
 
 def _pieces(count: int) -> list[slice]:
@@ -190,17 +219,24 @@ def _bit_length(words: Words) -> NDArray[np.intp]:
     return np.frexp((words & ~(words >> np.uint64(1))).astype(np.float64))[1].astype(np.intp)
 
 
-def exponents(bounds: Array, shape: tuple[int, ...]) -> Exponents:
+def exponents(bounds: Array) -> Exponents:
     """The least E with bound < 2^E; 0 of a bound 0."""
-    if bounds.shape != shape or len(shape) != 1:
-        raise ValueError(
-            f"There must be a bound for each of (k,) numbers, but there are {bounds.shape} and {shape}."
-        )
-    if len(bounds) and not (bounds.min() >= 0 and bounds.max() <= LARGEST_BOUND):
-        k = int(np.argmin((bounds >= 0) & (bounds <= LARGEST_BOUND)))
+    if not (fits := (bounds >= 0) & (bounds <= LARGEST_BOUND)).all():
+        k = int(np.argmin(fits))
         raise OutOfRangeError(
-            f"Bound {k} must be between 0 and 2^1023, but is {bounds[k]:.6g}. "
-            "Measure the data in other units, or correct them."
+            k,
+            f"must be between 0 and 2^1023, but is {bounds.flat[k]:.6g}. "
+            "Measure the data in other units, or correct them.",
+            f"Bound {k}",
         )
-    found: Exponents = np.frexp(bounds)[1]
-    return found
+    return np.asarray(np.frexp(bounds)[1])
+
+
+def _units_of(bounds: Array, shape: tuple[int, ...]) -> tuple[Exponents, Array]:
+    """The exponent of every number, and the most that it may be."""
+    if bounds.shape not in ((), shape) or len(shape) != 1:
+        raise ValueError(
+            f"There must be a bound for each of (k,) numbers, or one for all, but there are {bounds.shape} "
+            f"and {shape}."
+        )
+    return np.broadcast_to(exponents(bounds), shape), np.broadcast_to(bounds * (1 + EXCESS), shape)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import Columns
 from destiny.engines.team import Engine
 from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
@@ -56,12 +57,15 @@ class Averager:
 
     With private ``messages`` they are exact totals, of which nobody learns more than the average. Numbers of
     few bits are for steps, which correct what rounding did to those before: averages always have 64.
+    ``columns`` are what errors call the columns of the rows.
 
     Raises NetworkError if the network cannot hide what an agent sends.
     """
 
-    def __init__(self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN) -> None:
-        self.network, self.engine, self.messages = network, engine, messages
+    def __init__(
+        self, network: TopologyBase, engine: Engine, messages: Messages = PLAIN, columns: Columns = ()
+    ) -> None:
+        self.network, self.engine, self.messages, self.columns = network, engine, messages, columns
         self.rounds = self.scalars = 0
         if messages.private and network.agents > 1 and (why := exposure(network)) is not None:
             raise NetworkError(why)
@@ -72,22 +76,23 @@ class Averager:
         size: Callable[[Array], Array] | None = None,
         *,
         symmetric: bool = False,
+        noisy: bool = False,
     ) -> Average:
         """Return the average over all agents of ``quantity(agent)``, an array of the same shape at each.
 
         ``size`` gives the magnitudes of the entries of a stack: where averaging ends when nothing changes any
         more, each entry is then compared with its own magnitude instead of the largest entry. Of a
-        ``symmetric`` matrix one triangle is sent.
+        ``symmetric`` matrix one triangle is sent, and nothing but their sum if they are ``noisy``.
         """
         team = self.engine.connect(NoObjective(self.network.agents), self.network)
         try:
             team.rewind(Traffic(self.rounds, self.scalars))
-            message_memory.begin_sums(team, self.messages, None)
+            message_memory.begin_sums(team, self.messages, None, self.columns)
 
             def task(_: None, agents: HostedAgents) -> Array:
                 values = np.stack([np.asarray(quantity(int(i)), dtype=np.float64) for i in agents.ids])
-                if symmetric and self.network.tree is not None:
-                    return average_symmetric(agents, values)
+                if symmetric:
+                    return average_symmetric(agents, self.network, values, noisy)
                 return agree(agents, self.network, values, None if size is None else size(values))
 
             parts = team.each(task, [None] * len(team.hosts))

@@ -201,8 +201,12 @@ class Decentralized:
         own_seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         seed = allgather(engine, own_seed)[0]
         network = build_network(self.network, agents, seed)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        columns = [f"column {name!r}" for name in names]
         with threadpool_limits(1):  # the same bits on any number of cores, and on ranks
-            self._learn(FitSession(tables, self._supervised, network, engine, seed, partial, messages))
+            self._learn(
+                FitSession(tables, self._supervised, network, engine, seed, partial, messages, columns)
+            )
         return self
 
     def _require_size(self, tables: Mapping[int, Table]) -> None:

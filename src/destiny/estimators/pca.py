@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.linalg import block_diag
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
@@ -302,20 +303,17 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         notes = self._reason_not_to_iterate(session, problem, row_count)
         solution = None if notes else self._subspace(session, problem, rows, row_count)
         width = n if solution is None else solution.common.shape[1]
-        upper = np.triu_indices(width)
-        triangle = len(upper[0])
 
         def variances(i: int) -> Array:
-            """Return an agent's part of the covariance in the subspace and of the total variance."""
+            """Return an agent's part of the covariance in the subspace, then of the total variance."""
             basis = None if solution is None else solution.by_agent[i]
-            return np.append(rows.moments(i, basis)[upper], rows.rest(i))
+            return block_diag(rows.moments(i, basis), np.diag(rows.rest(i)))
 
-        averages = session.average(variances).common * (session.agents / (m - 1))
-        covariance = np.zeros((width, width))
-        covariance[upper] = averages[:triangle]
-        variance, V = np.linalg.eigh(covariance, UPLO="U")
+        averages = session.average(variances, symmetric=True, noisy=session.private).common
+        averages *= session.agents / (m - 1)
+        variance, V = np.linalg.eigh(averages[:width, :width], UPLO="U")
         variance, V = np.maximum(variance[::-1], 0.0), V[:, ::-1]
-        total = rows.total(variance, averages[triangle:], m, n)
+        total = rows.total(variance, np.diagonal(averages)[width:], m, n)
         if dimension.is_rule(self.n_components):
             p = dimension.count(self.n_components, variance, total, m, p)
         variance, V = variance[:p], V[:, :p]

@@ -17,6 +17,7 @@ from destiny.problems import PCA, MaskedPCA, Privacy
 from destiny.problems.data.partition import Shift
 from destiny.problems.data.rows import Rows
 from destiny.problems.pca import PrivatePCA, private
+from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import Array, ProblemBase
 
 
@@ -183,16 +184,20 @@ class PrivateSums:
     def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:  # noqa: ARG002
         """PCA of second moments with noise."""
         shifted = self.problem.with_shifts({i: Shift(mean, np.ones(len(mean))) for i, mean in means.items()})
-        self.matrix = cache(shifted.second_moments)
+        self.shifted, self.matrix = shifted, cache(shifted.second_moments)
         return shifted
 
     def moments(self, agent: int, basis: Array | None) -> Array:
         """Second moments with noise."""
+        if basis is not None and isinstance(self.shifted, PrivateProductsPCA):
+            return self.shifted.restricted(basis)
         matrix = self.matrix(agent)
         return matrix if basis is None else np.asarray(basis.T @ matrix @ basis)
 
     def rest(self, agent: int) -> Array:
         """The sum of the squares of the centred rows, with noise."""
+        if isinstance(self.shifted, PrivateProductsPCA):
+            return np.array([self.shifted.variance(agent)])
         return np.array([np.trace(self.matrix(agent))])
 
     def total(self, variance: Array, rest: Array, m: float, n: int) -> float:  # noqa: ARG002

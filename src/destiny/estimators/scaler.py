@@ -17,6 +17,7 @@ from destiny.estimators.session import FitSession, whole
 from destiny.problems.data.row_blocks import row_blocks
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Array, Topology
+from destiny.run.averaging import require_seen
 from destiny.run.messages import Messages
 
 EPS = float(np.finfo(np.float64).eps)
@@ -164,9 +165,12 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         self.mean_ = common if self.with_mean or self.with_std else None
         self.var_ = self.scale_ = None
         if self.with_std:
-            squares = session.average(
-                lambda i: _squares(session.rows[i], session.weights.get(i), mean[i]), np.abs
-            )
+            own = {i: _squares(rows, session.weights.get(i), mean[i]) for i, rows in session.rows.items()}
+            squares = session.average(own.__getitem__, np.abs)
+            if session.messages.private and session.agents > 1:
+                for i, common_squares in squares.by_agent.items():
+                    noise = np.square(ROUNDING * mean[i])
+                    require_seen(own[i], session.agents * common_squares, noise, session.average.columns)
             with np.errstate(invalid="ignore"):
                 variance = squares.common / sums.common[n:]
             # scikit-learn's bound for a constant column, with the rounding of averages added.

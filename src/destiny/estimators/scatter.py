@@ -13,6 +13,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.session import FitSession
 from destiny.geometry.generalised import SingularMatrixError
 from destiny.protocols import Array
+from destiny.protocols.link import INTERNET
 from destiny.run.choice import MOST, NEWTON, momentum_cost
 from destiny.validation import is_number
 
@@ -65,9 +66,10 @@ def reason_to_average(session: FitSession, method: Any, shape: tuple[int, int]) 
     if session.messages.few_bits:  # which only steps have
         return None
     matrices, run = NEWTON.cost(shape, network, session.messages), momentum_cost(shape, network)
-    if session.messages.private and matrices.time > run.time:
+    slower = matrices.time(INTERNET) > run.time(INTERNET)
+    if session.messages.private and slower:
         return "the agents averaged their scatter matrices: the private sums of a run would tell more"
-    if matrices.time > run.time:
+    if slower:
         return None
     return f"the agents averaged their scatter matrices: a run is predicted to take {run} or more"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class FitSession:
         seed: int,
         partial: bool = False,
         messages: Messages = PLAIN,
+        columns: Sequence[str] = (),
     ) -> None:
         self.network, self.engine, self.seed, self.partial = network, engine, seed, partial
         self.rows = {i: table.rows for i, table in tables.items()}
@@ -74,7 +75,7 @@ class FitSession:
         self.targets = {i: table.labels for i, table in tables.items() if not labelled}
         self.weights = {i: table.weights for i, table in tables.items() if table.weights is not None}
         self.messages = messages
-        self.average = Averager(network, engine, messages)
+        self.average = Averager(network, engine, messages, [columns] if columns else ())
         self.rounds = self.scalars = 0  # of all runs
         self.private = False
         single = allgather(engine, all(rows.dtype == np.float32 for rows in self.rows.values()))
@@ -137,6 +138,9 @@ class FitSession:
             raise DestinyError(f"the agents found no answer: {result.reason}")
         self.rounds, self.scalars = self.rounds + result.rounds, self.scalars + result.scalars
         copies = dict(zip(self.rows, result.state.X, strict=True))
+        about = as_algorithm(result.settings["kind"] if method is None else method).about
+        if about is not None and about.totals:  # all agents have the same X: there is nothing to average
+            return Solution(result, {i: polar(X) for i, X in copies.items()}, result.X)
         mean = self.average(copies.__getitem__)
         if problem.generalised:
             product = self.average(lambda i: mass_of(problem, i, mean.by_agent[i]))

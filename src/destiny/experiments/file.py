@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
+import msgspec
 
-from destiny import datasets, networks
+from destiny import datasets
 from destiny.algorithms import DestinyAsync
-from destiny.errors import DestinyError, SettingsError
-from destiny.experiments.algorithm_tables import read_algorithms
-from destiny.experiments.problem_table import read_problem
-from destiny.experiments.schema import build, check
+from destiny.config.algorithm import read_algorithm
+from destiny.config.files import ExperimentFile
+from destiny.config.kinds import fields_table
+from destiny.config.kinds import make as make_settings
+from destiny.config.network import read_link, read_network
+from destiny.config.problem import ExperimentProblem, build_problem, problem_options, require_p
+from destiny.config.schema import document
+from destiny.config.tables import add_key, complete, given, load
+from destiny.config.tables import read as read_tables
+from destiny.errors import SettingsError
+from destiny.experiments import result_folder
+from destiny.problems import olsr
 from destiny.problems.cached import CachedProblem
+from destiny.problems.data.partition import split_rows
+from destiny.problems.kinds import KINDS
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols.link import INTERNET, Link
 from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
 from destiny.run.messages import PLAIN, Messages
@@ -25,22 +36,16 @@ from destiny.run.options import SolveOptions
 from destiny.simulation.traces import read_traces
 from destiny.simulation.world import World
 
-TOP = {
-    "problem": dict,
-    "network": dict,
-    "start": dict,
-    "algorithm": list,
-    "stop": dict,
-    "run": dict,
-    "mpi": dict,
-    "messages": dict,
-    "world": dict,
-}
-STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
-RUN = {"every": int, "checkpoint": int, "threads": int}
-MPI = {"agents-per-rank": int | list[int], "map": list[int]}
-START = {"seed": int, "file": str}
-MESSAGES = {"private": bool, "bits": int, "clip": int}
+LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
+Methods = dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
+
+_WORLD = fields_table(World)
+add_key(_WORLD, "traces", str | Sequence[Sequence[float]] | None)  # also a file
+_SPEEDS = "speeds, delays, losses and crashes of a run in simulated time"
+add_key(ExperimentFile, "world", complete(_WORLD) | None, _SPEEDS)
+add_key(
+    ExperimentProblem, "dataset", Literal[tuple(datasets.NAMES)] | None, "a known data set instead of files"
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Experiment:
     messages: Messages = PLAIN
     world: World | None = None
     """Where time is simulated."""
+    link: Link = INTERNET
 
     @property
     def options(self) -> SolveOptions:
@@ -76,36 +82,33 @@ class Experiment:
             every=self.every,
             checkpoint_every=self.checkpoint,
             messages=self.messages,
+            link=self.link,
         )
 
 
 def read(path: str | Path) -> Experiment:
     """Read and check an experiment file; relative paths in it are relative to the file."""
     path = Path(path)
-    return make(load_tables(path), path.parent, str(path))
+    return make(load(path), path.parent, str(path))
 
 
 def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = None) -> Experiment:
     """Check the tables of an experiment; ``home`` is the folder of the known data sets."""
-    check(tables, where, TOP, required=("problem", "network"))
-    run = check(tables.get("run", {}), "[run]", RUN)
-    for key in ("every", "checkpoint"):
-        if run.get(key, 0) < 0:
-            raise SettingsError(f"[run] {key} must be at least 0; found {run[key]}")
-    start = check(tables.get("start", {}), "[start]", START)
-    world = read_world(tables["world"], folder) if "world" in tables else None
-    problem = read_problem(tables["problem"], folder, home=home)
-    network = read_network(tables["network"], problem.agents, folder)
-    stop = check(tables.get("stop", {}), "[stop]", STOP)
+    asked = read_file(tables, where)
+    world = None if asked.world is None else read_world(asked.world, folder)
+    loaded = None if asked.problem.dataset is None else from_dataset(asked.problem, home)
+    problem = build_problem(asked.problem, asked.problem.agents, folder, loaded=loaded)
+    network, link = read_network(asked.network, problem.agents, folder), read_link(asked.network)
+    stop, run = given(asked.stop), given(asked.run)
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
-    messages = Messages(**check(tables.get("messages", {}), "[messages]", MESSAGES))
+    messages = Messages(**given(asked.messages))
 
     def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
         if world is not None and takes_async(DestinyAsync(), problem, network, messages):
             return DestinyAsync()
-        return choose(problem, network, tolerance, messages).algorithm
+        return choose(problem, network, tolerance, messages, link=link).algorithm
 
-    algorithms = read_algorithms(tables.get("algorithm", [{}]), lambda: chosen().kind)
+    algorithms = read_algorithms(asked.algorithm, lambda: chosen().kind)
     if world is None:
         require_rounds(algorithms)
     else:
@@ -114,27 +117,65 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         tables=tables,
         problem=CachedProblem(problem),
         network=network,
-        start=load_start(folder / start["file"]) if "file" in start else None,
-        seed=start.get("seed", SolveOptions.seed),
+        start=asked.start.point(folder),
+        seed=asked.start.seed,
         algorithms=algorithms,
         stop=stop,
         every=run.get("every", SolveOptions.every),
         checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
         threads=run.get("threads"),
-        mpi=check(tables.get("mpi", {}), "[mpi]", MPI),
-        image=datasets.IMAGES.get(tables["problem"].get("dataset", "")),
+        mpi=given(asked.mpi),
+        image=datasets.IMAGES.get(asked.problem.dataset or ""),
         messages=messages,
         world=world,
+        link=link,
     )
+
+
+def read_file(tables: dict[str, Any], where: str) -> Any:
+    """The tables of an experiment, checked one by one."""
+    return read_tables(ExperimentFile, tables, where, tables=True)
+
+
+def read_algorithms(tables: list[dict[str, Any]], chosen: Callable[[], str]) -> Methods:
+    """[[algorithm]], each under its label; None for one without a kind, whose label is ``chosen``."""
+    algorithms: Methods = {}
+    for table in tables:
+        where = "[[algorithm]]"
+        settings = table.keys() - {"label"}
+        label = table.get("label", table.get("kind") if settings else chosen())
+        algorithm = read_algorithm(table, where) if settings else None
+        if not isinstance(label, str) or not LABEL.fullmatch(label) or label in result_folder.FILES:
+            raise SettingsError(
+                f"{where} label must be a name for a folder, at most 100 letters, digits, spaces and .+=(),- "
+                f"and none of {', '.join(result_folder.FILES)}; found {label!r}"
+            )
+        if label in algorithms:
+            raise SettingsError(
+                f"{where} {label!r} label {label!r} is used twice: give each algorithm its own"
+            )
+        algorithms[label] = algorithm
+    return algorithms
 
 
 def read_world(table: Any, folder: Path) -> World:
     """[world]: speeds, delays, losses and crashes of a run in simulated time; traces may be a .csv file."""
-    if not isinstance(table, dict):
-        raise SettingsError(f"[world] must be a table; found {table!r}")
-    if isinstance(traces := table.get("traces"), str):
-        table = {**table, "traces": read_traces(folder / traces)}
-    return build(World, table, "[world]")
+    if isinstance(table.traces, str):
+        table = msgspec.structs.replace(table, traces=read_traces(folder / table.traces))
+    world: World = make_settings(World, table, "[world]")
+    return world
+
+
+def from_dataset(table: Any, home: Path | None = None) -> ProblemBase:
+    """A known data set, dealt out to the agents; where targets are fitted, they are its classes."""
+    dataset, kind = datasets.load(table.dataset, home), KINDS[table.kind]
+    sizes, options = table.sizes or table.agents, problem_options(table)
+    shares = split_rows(dataset.data, sizes, what=dataset.name)
+    if kind.takes("targets"):
+        targets = olsr.one_hot(dataset.labels)
+        require_p(table, targets.shape[1], f"{dataset.name} has {targets.shape[1]} classes")
+        return kind.make(shares, split_rows(targets, sizes), **options)  # type: ignore[no-any-return]
+    return kind.make(shares, p=table.p, **options)  # type: ignore[no-any-return]
 
 
 def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase | None]) -> None:
@@ -147,49 +188,6 @@ def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase |
             )
 
 
-def load_tables(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may begin it with a mark
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and nesting beyond reason
-        raise SettingsError(f"{path} is not a TOML file: {error}") from error
-
-
-def read_network(table: dict[str, Any], agents: int, folder: Path) -> TopologyBase:
-    """[network]: any builder, or a weight matrix alone."""
-    table = dict(table)
-    kind = table.pop("kind", None)
-    if kind is None:
-        if set(table) != {"weights"}:
-            raise SettingsError("[network] needs the key 'kind', or weights = \"W.npy\" alone")
-        if not isinstance(table["weights"], str) or table["weights"] in networks.RULES:
-            raise SettingsError(
-                "[network] needs the key 'kind'; weights alone is the name of a .npy file; "
-                f"found {table['weights']!r}"
-            )
-        kind, table = "weights", {"path": table["weights"]}
-    if not isinstance(kind, str):
-        raise SettingsError(f"[network] kind must be a text; found {kind!r}")
-    if "agents" in table:
-        raise SettingsError("[network] has no key 'agents': their number stands in [problem]")
-    if isinstance(table.get("path"), str):
-        table["path"] = str(folder / table["path"])
-    if str(table.get("weights", "")).endswith(".npy"):
-        raise SettingsError('[network] weights = "W.npy" stands alone, without kind')
-    try:
-        return networks.build(kind, agents, **table)
-    except DestinyError as error:
-        raise SettingsError(f"[network] {error}") from error
-
-
-def load_start(path: Path) -> Array:
-    """[start] file: an n x p matrix, or d x n x p."""
-    try:
-        X = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SettingsError(f"[start] file {path} cannot be read as a .npy array of numbers") from error
-    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiu" or X.ndim not in (2, 3):
-        raise SettingsError(f"[start] file {path} must hold an n x p matrix of real numbers")
-    return X.astype(np.float64)
+def schema() -> dict[str, Any]:
+    """The JSON schema of experiment files, with what was added to them here."""
+    return document("DESTINY experiment", ExperimentFile)

@@ -29,3 +29,14 @@ def column_scales(R: Array, u: Array) -> tuple[Array, Array]:
     u = np.where(u > 0, u, np.abs(R).max(axis=-1))
     ratios = np.divide(R * R, u[..., None], out=np.zeros_like(R), where=u[..., None] > 0)
     return u, ratios.max(axis=-2)
+
+
+def matrix_scales(R: Array) -> tuple[Array, Array]:
+    """u ``(..., n)`` and v ``(..., p)`` with |R_jk| <= u_j v_k for R ``(..., n, p)``, v at most 1.
+
+    Sums over agents satisfy sum |R_jk| <= sum u_j sum v_k.
+    """
+    sizes = np.abs(R)
+    u = sizes.max(axis=-1)
+    shares = np.divide(sizes, u[..., None], out=np.zeros_like(sizes), where=u[..., None] > 0)
+    return u, shares.max(axis=-2)

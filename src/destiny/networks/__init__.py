@@ -6,13 +6,32 @@
 (0.805, 4)
 """
 
-from destiny.networks.changing import LinkLoss, Matchings, link_loss, matchings
 from destiny.networks.from_user import from_edges, from_file, from_graph, from_weights
-from destiny.networks.graphs import complete, exponential, grid, hypercube, path, ring, star, torus
+from destiny.networks.graphs import (
+    complete,
+    erdos_renyi,
+    exponential,
+    grid,
+    hypercube,
+    path,
+    random_geometric,
+    random_regular,
+    ring,
+    small_world,
+    star,
+    torus,
+)
 from destiny.networks.kinds import KINDS, build, options_of
 from destiny.networks.network import Network
-from destiny.networks.random_graphs import erdos_renyi, random_geometric, random_regular, small_world
-from destiny.networks.schedule import Schedule, periodic, sequence
+from destiny.networks.time_varying import (
+    LinkLoss,
+    Matchings,
+    Schedule,
+    link_loss,
+    matchings,
+    periodic,
+    sequence,
+)
 from destiny.networks.weights import RULES
 
 __all__ = [

@@ -1,19 +1,19 @@
-"""Networks with a regular shape. Links are index arithmetic, so a hundred thousand agents take no time.
-
-Every builder takes ``weights``: the name of a rule ("metropolis", "max-degree", "best-constant", "lazy",
-"fdla") or a matrix ``(d, d)``, and returns a `Network`.
-"""
+"""Networks by name: paths, grids, stars, trees, and random graphs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.errors import NetworkError
+from destiny.networks.links import is_connected, tidy
 from destiny.networks.network import Network, make
 from destiny.networks.weights import Weights
-from destiny.validation import check_integer
+from destiny.validation import check_integer, check_positive, check_probability
 
 
 def ring(agents: int, *, weights: Weights = "metropolis") -> Network:
@@ -84,3 +84,125 @@ def _pairs(i: NDArray[Any], j: NDArray[Any]) -> NDArray[Any]:
 
 def _none() -> NDArray[Any]:
     return np.empty((0, 2), dtype=np.int64)
+
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+TRIES = 1000  # enough if at least about 1 in 200 draws is connected
+
+
+def erdos_renyi(agents: int, prob: float, seed: int = 0, *, weights: Weights = "metropolis") -> Network:
+    """Erdos-Renyi: each of the d (d - 1) / 2 possible links exists with probability ``prob``.
+
+    Parameters
+    ----------
+    agents : int
+    prob : float
+        Well above log(d) / d nearly every draw is connected: 0.97 of them for d = 32, prob = 0.2.
+    seed : int
+    weights : str or matrix (d, d)
+    """
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    prob = check_probability("prob", prob)
+    name = f"erdos-renyi prob={prob:g} seed={seed}"
+    pairs = _until_connected(
+        lambda rng: nx.fast_gnp_random_graph(agents, prob, seed=rng), agents, seed, f"prob = {prob:g}"
+    )
+    return make(pairs, agents, weights, name)
+
+
+def random_regular(agents: int, degree: int, seed: int = 0, *, weights: Weights = "metropolis") -> Network:
+    """Every agent has ``degree`` neighbours, drawn at random.
+
+    Parameters
+    ----------
+    agents : int
+    degree : int
+        agents * degree must be even; from 3 up nearly every draw is connected.
+    seed : int
+    weights : str or matrix (d, d)
+    """
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    degree = check_integer("degree", degree, 0)
+    if degree >= agents or agents * degree % 2:
+        raise NetworkError(
+            "degree must be below agents, and agents * degree even; "
+            f"found degree {degree} for {agents} agents: change one of them by 1"
+        )
+    pairs = _until_connected(
+        lambda rng: nx.random_regular_graph(degree, agents, seed=rng), agents, seed, f"degree = {degree}"
+    )
+    return make(pairs, agents, weights, f"random-regular degree={degree} seed={seed}")
+
+
+def random_geometric(
+    agents: int, radius: float, seed: int = 0, *, weights: Weights = "metropolis"
+) -> Network:
+    """Agents at random points of the unit square, linked if at most ``radius`` apart.
+
+    Parameters
+    ----------
+    agents : int
+    radius : float
+        Above sqrt(2 log(d) / d) or so most draws are connected.
+    seed : int
+    weights : str or matrix (d, d)
+    """
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    check_positive("radius", radius, NetworkError)
+    pairs = _until_connected(
+        lambda rng: nx.random_geometric_graph(agents, radius, seed=rng), agents, seed, f"radius = {radius:g}"
+    )
+    return make(pairs, agents, weights, f"random-geometric radius={radius:g} seed={seed}")
+
+
+def small_world(
+    agents: int, degree: int, prob: float, seed: int = 0, *, weights: Weights = "metropolis"
+) -> Network:
+    """Watts-Strogatz: a ring with links to the ``degree`` nearest, each then moved with probability ``prob``.
+
+    Parameters
+    ----------
+    agents : int
+    degree : int
+        Even, half of the neighbours on each side.
+    prob : float
+        0 keeps the ring; a few percent already bring far agents close.
+    seed : int
+    weights : str or matrix (d, d)
+    """
+    import networkx as nx
+
+    agents, seed = check_integer("agents", agents, 1), check_integer("seed", seed, 0)
+    degree, prob = check_integer("degree", degree, 0), check_probability("prob", prob)
+    if degree % 2 or degree >= agents:
+        raise NetworkError(f"degree must be even and below agents; found degree {degree} for {agents} agents")
+    pairs = _until_connected(
+        lambda rng: nx.watts_strogatz_graph(agents, degree, prob, seed=rng),
+        agents,
+        seed,
+        f"degree = {degree}",
+    )
+    return make(pairs, agents, weights, f"small-world degree={degree} prob={prob:g} seed={seed}")
+
+
+def _until_connected(
+    draw: Callable[[Random], nx.Graph[int]], agents: int, seed: int, setting: str
+) -> NDArray[Any]:
+    """Index pairs ``(E, 2)`` of the first connected draw; raises `NetworkError` after `TRIES` draws."""
+    rng = Random(seed)
+    for _ in range(TRIES):
+        pairs = np.array(draw(rng).edges, dtype=np.int64).reshape(-1, 2)
+        if is_connected(tidy(pairs, agents), agents):
+            return pairs
+    raise NetworkError(
+        f"a random network must be connected; found none in {TRIES} draws, as {setting} is too small "
+        f"for {agents} agents: raise it"
+    )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 from destiny.errors import NetworkError
-from destiny.networks import from_user, graphs, random_graphs
-from destiny.networks.changing import LinkLoss, link_loss
+from destiny.networks import from_user, graphs
 from destiny.networks.network import Network
-from destiny.networks.weights import Weights
+from destiny.networks.time_varying import LinkLoss, link_loss
+from destiny.networks.weights import RULES, Weights
 from destiny.validation import check_integer, check_probability, did_you_mean
 
 
@@ -138,10 +138,10 @@ KINDS: dict[str, Callable[..., Network]] = {
     "torus": _torus,
     "hypercube": _hypercube,
     "exponential": graphs.exponential,
-    "erdos-renyi": random_graphs.erdos_renyi,
-    "random-regular": random_graphs.random_regular,
-    "random-geometric": random_graphs.random_geometric,
-    "small-world": random_graphs.small_world,
+    "erdos-renyi": graphs.erdos_renyi,
+    "random-regular": graphs.random_regular,
+    "random-geometric": graphs.random_geometric,
+    "small-world": graphs.small_world,
     "edges": _edges,
     "file": _file,
     "weights": _weights,
@@ -149,3 +149,21 @@ KINDS: dict[str, Callable[..., Network]] = {
 """Builders by the name they have in experiment files and at the command line."""
 PLAIN = tuple(kind for kind in KINDS if not required_options(kind))
 """Kinds that need nothing but the number of agents."""
+FILE_TYPES: dict[str, Any] = {"weights": Literal[tuple(RULES)], "edges": list[list[int]]}
+"""What files give for arguments that take arrays in Python."""
+MEANINGS = {
+    "kind": "ring, path, star, complete, grid, erdos-renyi and others: docs/networks.md",
+    "prob": "probability of a link",
+    "degree": "links per agent",
+    "radius": "reach of a link in the unit square",
+    "rows": "of a grid or torus",
+    "cols": "of a grid or torus",
+    "seed": "of a random network, or of links that fail",
+    "path": "an edge list, GraphML or .npy",
+    "edges": "pairs of agents, numbered from 0",
+    "weights": "how agents weigh what they hear; metropolis",
+    "loss": "probability that a link is down in a round",
+    "delay": "seconds that a message takes, for predicted times; 0.02",
+    "bandwidth": "megabits a second of a link, for predicted times; 100",
+}
+"""What options mean, for the schema of files."""

@@ -10,6 +10,7 @@ from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
 from destiny.problems.pooling import pooled
 from destiny.problems.privacy import Privacy
+from destiny.problems.private_products import PrivateProductsPCA
 from destiny.problems.regularisers import L1, L21, check_prox, regularised, regulariser
 from destiny.problems.sdl import SDL
 
@@ -24,6 +25,7 @@ __all__ = [
     "Generalised",
     "MaskedPCA",
     "Privacy",
+    "PrivateProductsPCA",
     "Separable",
     "batched",
     "centred",

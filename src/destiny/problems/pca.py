@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from destiny.problems.privacy import (
 from destiny.problems.quadratic import Quadratic
 from destiny.problems.sample_gradients import QuadraticSamples, SampleGradient
 from destiny.problems.table_problem import TableProblem
-from destiny.protocols import Array
+from destiny.protocols import Array, Hosted
 from destiny.validation import check_seed, check_size
 
 GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples takes a few seconds
@@ -81,7 +82,8 @@ class PCA(TableProblem):
         """For a report: the leading eigenvalues of sum_i A_i^T A_i, and those of each answer ``(n, p)``.
 
         Like `solution` this pools the data of all agents. Above 1000 features the eigenvalues of the pooled
-        data are left out, as they would take longer than a run.
+        data are left out, as they would take longer than a run. With them comes about how many products with
+        n x p matrices a method that knows the data by products alone cannot do without: log(n) / sqrt(gap).
         """
         n, p = self.shape
         total = np.zeros((n, n)) if n <= GRAM else None
@@ -92,17 +94,21 @@ class PCA(TableProblem):
                 total += A.gram()
             for label in projected:
                 projected[label] += A.gram(answers[label])
-        return _spectra(total, projected, p)
+        return spectra(total, projected, p)
 
 
-def _spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dict[str, Any]:
+def spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dict[str, Any]:
     """The eigenvalues of a portrait, largest first: of ``total`` ``(n, n)`` if given, and of the answers."""
     spectrum: dict[str, Any] = {
         "found": {k: np.linalg.eigvalsh(S)[::-1].tolist() for k, S in projected.items()}
     }
     if total is not None:
         leading = max(SHOWN, min(3 * p, MOST))
-        spectrum["pooled"] = np.linalg.eigvalsh(total)[::-1][:leading].tolist()
+        values = np.linalg.eigvalsh(total)[::-1]
+        spectrum["pooled"] = values[:leading].tolist()
+        if p < len(values) and values[p - 1] > values[p]:  # Simchowitz, El Alaoui and Recht, STOC 2018
+            gap = (values[p - 1] - max(values[p], 0.0)) / values[p - 1]
+            spectrum["products"] = math.ceil(math.log(len(values)) / math.sqrt(gap))
     return {"kind": PCA.kind, "spectrum": spectrum}
 
 
@@ -122,6 +128,14 @@ class PrivatePCA(PCA):
     C_i need not be positive semidefinite.
     """
 
+    many_columns: ClassVar[type[PrivatePCA]]
+    """The class for more columns, which says so itself: `destiny.problems.private_products`."""
+
+    @classmethod
+    def fits(cls, shape: tuple[int, int]) -> bool:  # noqa: ARG003
+        """Whether it is for problems of this shape."""
+        return True
+
     def __init__(self, problem: PCA, privacy: Privacy) -> None:
         self.tables, self._p, self.scale = problem.tables, problem._p, problem.scale
         self.privacy = privacy
@@ -131,6 +145,10 @@ class PrivatePCA(PCA):
         """The objectives of the agents ``ids``; reads their silos and no others."""
         matrices = (self.second_moments(i) for i in check_ids(ids, self.agents))
         return Quadratic.from_grams(matrices, self.shape, factor=-0.5)
+
+    def stand_in(self) -> Hosted:
+        """An objective of the same size that tells nothing: noise is for what is sent alone."""
+        return Quadratic.from_grams([np.diag(np.arange(1.0, self.shape[0] + 1))], self.shape, factor=-0.5)
 
     def second_moments(self, agent: int) -> Array:
         """C_i, ``(n, n)``: the same bits whenever it is asked for."""
@@ -149,6 +167,16 @@ class PrivatePCA(PCA):
     def noise_scale(self) -> float:
         """s: the standard deviation of each entry of an agent's noise, in units of the data squared."""
         return self._grid.unit**2 * 2.0**self._grid.bits
+
+    @property
+    def noise_edge(self) -> float:
+        """The largest eigenvalue of the agents' mean noise, 2 s sqrt(n) for independent entries (Wigner)."""
+        return float(self.scale**2 * self.noise_scale * 2 * np.sqrt(self.shape[0] / self.agents))
+
+    @property
+    def promise(self) -> str:
+        """What is promised, and by whose noise."""
+        return str(self.privacy)
 
     @property
     def centred(self) -> bool:
@@ -184,7 +212,7 @@ class PrivatePCA(PCA):
     def describe(self) -> str:
         """The problem in one sentence, without the number of samples."""
         n, p = self.shape
-        return f"Private PCA with {p} components: {self.agents} agents, {n} features, {self.privacy}."
+        return f"Private PCA with {p} components: {self.agents} agents, {n} features, {self.promise}."
 
     def remarks(self) -> list[str]:
         """None: they would tell numbers of samples."""
@@ -200,7 +228,7 @@ class PrivatePCA(PCA):
         for agent in range(self.agents):
             total += self.second_moments(agent)
         projected = {label: X.T @ total @ X for label, X in answers.items() if np.isfinite(X).all()}
-        return _spectra(total if n <= GRAM else None, projected, p)
+        return spectra(total if n <= GRAM else None, projected, p)
 
 
 def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
@@ -209,6 +237,10 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
     Everything that agents send, all answers, objectives and eigenvalues then come from matrices that are
     private already: any method, any number of rounds and of runs on the returned problem may follow. Another
     call draws other noise, and costs the budget again.
+
+    Up to 1000 or 12 p features noise is added to the n x n second moments. Beyond, it is added to products of
+    them with few vectors, before the first step of a run (`PrivateProductsPCA
+    <destiny.problems.PrivateProductsPCA>`).
 
     Parameters
     ----------
@@ -233,7 +265,8 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
         advice = "make the problem private first, then centred" if kind == "Centred" else "give a PCA problem"
         raise ProblemError(f"only PCA can be private, once; found {kind}; {advice}")
     require_privacy(privacy)
-    return PrivatePCA(problem, privacy)
+    many = PrivatePCA.many_columns
+    return (many if many.fits(problem.shape) else PrivatePCA)(problem, privacy)
 
 
 def from_data(A: NDArray[Any], p: int, agents: Partition, scale: float = 1.0) -> PCA:

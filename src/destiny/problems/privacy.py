@@ -24,7 +24,7 @@ from destiny.validation import is_number, is_whole
 
 BYTES = 32  # of a secret: what a search cannot go through
 OWNER_ONLY = 0o600
-MEAN, MOMENTS = "mean", "second moments"  # what noise is added to
+MEAN, MOMENTS, VARIANCE = "mean", "second moments", "variance"  # what noise is added to
 GRID = 2.0**-24
 """Of the bound: private means are rounded to multiples of about this, so that all agents subtract the same
 numbers although their averages differ in the last bits. The noise of a mean, about bound / m, is larger."""
@@ -90,16 +90,17 @@ class Privacy:
         if self.seed is not None and self.secret is not None:
             raise ProblemError("noise comes from secret or from seed; found both: leave one out")
 
-    def ratio(self, purpose: str, centred: bool, agents: int) -> float:
+    def ratio(self, purpose: str, centred: bool, agents: int, part: float = 1.0) -> float:
         """Standard deviation over sensitivity of the noise that one of ``agents`` agents adds.
 
         Gaussian mechanisms compose exactly, one after the other too: the reciprocals of the squared ratios
-        add up (Dong, Roth & Su, Gaussian differential privacy, 2022).
+        add up (Dong, Roth & Su, Gaussian differential privacy, 2022). ``part`` of what is not for the mean
+        is for this release.
         """
         share = 1.0
         if centred:
             share = self.mean_share if purpose == MEAN else 1 - self.mean_share
-        ratio = noise_ratio(self.epsilon, self.delta) / math.sqrt(share)
+        ratio = noise_ratio(self.epsilon, self.delta) / math.sqrt(share * part)
         return ratio / math.sqrt(agents) if self.noise == "together" else ratio
 
     def grid_of_sums(self, agents: int, columns: int) -> tuple[Grid, int]:
@@ -179,9 +180,12 @@ class NoiseSource:
         """Tells secrets from each other without telling them."""
         return hashlib.sha256(b"fingerprint" + self.secret).hexdigest()[:16]
 
-    def draw(self, agent: int, purpose: str, data: Rows, grid: Grid, count: int) -> Whole:
-        """``count`` rounded normal numbers of an agent, to be added to sums of ``data`` on ``grid``."""
-        content = digest_of(data, grid.bound, grid.length, grid.bits)
+    def draw(self, agent: int, purpose: str, data: Rows, grid: Grid, count: int, query: bytes = b"") -> Whole:
+        """``count`` rounded normal numbers of an agent, to be added to sums of ``data`` on ``grid``.
+
+        ``query`` is what else the sums depend on.
+        """
+        content = digest_of(data, grid.bound, grid.length, grid.bits, *([query] if query else []))
         label, secret = f"{agent} {purpose} ", self.secret
         if self.privacy.secret is not None:
             _record(Path(self.privacy.secret), label, content.hex())

@@ -125,6 +125,8 @@ class About:
     """Whether it averages by `Agents.all_reduce`, which takes whole numbers."""
     averaged: str = ""
     """What of each agent is averaged so, in words: neighbours read it in plain messages."""
+    learnt: str = ""
+    """The totals that all agents learn from it, in words."""
     exact: bool = True
     """Whether it converges to a stationary point; otherwise it stalls at a bias, or needs vanishing steps."""
     needs: str = "doubly stochastic W"

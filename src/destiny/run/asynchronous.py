@@ -6,6 +6,7 @@ from destiny.errors import MismatchError, SettingsError
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.compatibility import require_fit
 from destiny.run.messages import PLAIN, Messages
+from destiny.run.private_products import products_of
 
 NO_PRIVATE_SUMS = "private messages are sums over all agents, and agents that do not wait have none"
 
@@ -18,6 +19,10 @@ def prepared_async(
     if problem.centring:
         raise MismatchError(
             f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
+        )
+    if products_of(problem) is not None:
+        raise MismatchError(
+            f"{algorithm.kind} cannot release private products, which takes rounds: use another method"
         )
     if network.changes:
         raise SettingsError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from destiny.algorithms.blocks.quadratic_model import pack, unpack
 from destiny.algorithms.blocks.totals import averages
 from destiny.engines.hosted import HostedAgents
-from destiny.errors import DestinyError
-from destiny.geometry.scales import symmetric_scales
+from destiny.engines.private_sums import WIDE, Columns
+from destiny.engines.words import TINY
+from destiny.errors import DestinyError, PrivacyError
+from destiny.geometry.scales import matrix_scales, symmetric_scales
 from destiny.protocols import Array, TopologyBase
 from destiny.run.stopping import flooding_time
 
@@ -54,10 +57,35 @@ def agree(agents: HostedAgents, network: TopologyBase, values: Array, sizes: Arr
     return mean
 
 
-def average_symmetric(agents: HostedAgents, A: Array) -> Array:
-    """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles; on static networks."""
+def require_seen(squares: Array, totals: Array, noise: Array, columns: Columns) -> None:
+    """Raise `PrivacyError` for a column whose sum of squares is smaller than private messages can carry.
+
+    Parameters
+    ----------
+    squares : ndarray (n,)
+        Those of one agent: no other knows whether a total of 0 is that of a constant column.
+    totals : ndarray (n,)
+        What all agents know.
+    noise : ndarray (n,)
+        Squares up to this are those of a constant column, by rounding.
+    """
+    (unseen,) = np.nonzero((squares > noise) & (totals < 2.0**TINY))
+    if len(unseen):
+        raise PrivacyError(
+            f"private messages carry sums of squares from {2.0**TINY:.0e}, and that of "
+            f"{columns[0][unseen[0]]} is smaller: multiply the column by a number that all parties agree on"
+        )
+
+
+def average_symmetric(agents: HostedAgents, network: TopologyBase, A: Array, noisy: bool = False) -> Array:
+    """The average of symmetric matrices ``(hosted, n, n)``, by their upper triangles.
+
+    Of matrices that are ``noisy`` nothing is told but their sum: they share the noise that hides the data.
+    """
+    if network.tree is None:
+        return unpack(agree(agents, network, pack(A)), A.shape[1])
     bounds = None
-    if agents.private:
+    if agents.private and not noisy:
         (scales,) = agents.all_reduce(symmetric_scales(A))
         bounds = [pack(np.sqrt(np.outer(scales[0], scales[0]))[None])[0]]
     (mean,) = averages(agents, pack(A), bounds=bounds)
@@ -70,13 +98,19 @@ def rounds_to_agree(network: TopologyBase) -> int | None:
 
 
 def _exact(agents: HostedAgents, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """Averages by sums; private ones of matrices ``(hosted, n, p)`` relative to the sizes of their rows."""
+    """Averages by sums; private ones of large matrices relative to the sizes of their rows and columns."""
     if not agents.private:
         return averages(agents, *arrays)
-    matrices = [a for a in arrays if a.ndim == 3]
-    sizes = iter(agents.all_reduce(*(np.abs(a).max(axis=2) for a in matrices)) if matrices else ())
-    bounds = [np.broadcast_to(next(sizes)[0][:, None], a.shape[1:]) if a.ndim == 3 else None for a in arrays]
+    large = [_takes_bounds(a.shape[1:]) for a in arrays]
+    sizes = [size for a, is_large in zip(arrays, large, strict=True) if is_large for size in matrix_scales(a)]
+    totals = iter(agents.all_reduce(*sizes) if sizes else ())
+    bounds = [np.outer(next(totals)[0], next(totals)[0]) if is_large else None for is_large in large]
     return averages(agents, *arrays, bounds=bounds)
+
+
+def _takes_bounds(shape: tuple[int, ...]) -> bool:
+    """Whether bounds for the rows and columns, in wide words, halve what the numbers take."""
+    return len(shape) == 2 and math.prod(shape) + WIDE * sum(shape) <= WIDE * math.prod(shape) / 2
 
 
 Change = Callable[[Sequence[Array], Sequence[Array]], Array]

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from destiny.engines.hosted import HostedAgents
+from destiny.engines.private_sums import WIDE
 from destiny.engines.team import Team
 from destiny.problems import Centred
+from destiny.problems.centred_problem import CONSTANT
 from destiny.problems.data.partition import Shift
 from destiny.problems.own_problem import unwrap
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.averaging import agree, rounds_to_agree
+from destiny.run.averaging import agree, require_seen, rounds_to_agree
+from destiny.run.messages import Messages
 from destiny.storage.checkpoint import Saved
 
 MEAN, SCALE = "centring/mean", "centring/scale"  # per agent, in a checkpoint
@@ -126,6 +129,11 @@ def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -
     if problem.standardise:
         own = np.stack([problem.squares(i, s.mean) for i, s in zip(ids, shifts, strict=True)])
         squares = agree(agents, network, own, own)
+        if agents.private_sums is not None:
+            columns = agents.private_sums.columns
+            for q, total, s in zip(own, squares, shifts, strict=True):
+                noise = np.square(CONSTANT * s.mean[: len(q)])
+                require_seen(q, total * agents.count, noise, columns)
         shifts = [problem.shift(s, q) for s, q in zip(sums, squares, strict=True)]
     return dict(zip(ids, shifts, strict=True))
 
@@ -178,7 +186,13 @@ def centring_settings(problem: ProblemBase) -> dict[str, bool]:
     return {} if centred is None else centred.settings
 
 
-def largest_message(problem: ProblemBase) -> int:
-    """Numbers in the largest message of the averaging; 0 if there is none."""
+def centring_sums(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[int]:
+    """Numbers in a message of each of the averages before the first step: words, where they are private."""
     centred = unwrap(problem, Centred)
-    return 0 if centred is None else 2 * (sum(centred.widths) + 1)
+    if centred is None:
+        return []
+    sums = [sum(centred.widths) + 1, *([centred.widths[0]] if centred.standardise else [])]
+    if messages.private:  # wide words, and one that shows whether masks cancel
+        return [WIDE * count + 1 for count in sums]
+    by_sums = network.tree is not None and not messages.clip  # elsewhere sizes are sent along
+    return sums if by_sums else [2 * count for count in sums]

@@ -19,11 +19,12 @@ from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
 from destiny.algorithms.blocks.totals import TotalsMethod
 from destiny.engines.private_sums import WIDE
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols.link import INTERNET, Link
+from destiny.run.centring import centring_sums
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.result import format_bytes
 from destiny.validation import is_number
 
-DELAY = 31_250  # numbers that a link carries during the delay of a round: 20 ms at 100 Mbit/s
 # Rounds of momentum to 1e-8, times those in which one number is averaged, and the least: the favourable end
 # of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
 TIMES, LEAST = 12, 150
@@ -53,10 +54,16 @@ class Cost:
     messages: int
     """Numbers sent in all, over all links."""
 
-    @property
-    def time(self) -> int:
-        """In the time that one number takes."""
-        return self.rounds * DELAY + self.numbers
+    def time(self, link: Link) -> float:
+        """In seconds."""
+        return link.seconds(self.rounds, self.numbers)
+
+    def over(self, link: Link) -> str:
+        """The cost and the time that it takes."""
+        return f"{self} ({self.time(link):.2g} s)"
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.rounds + other.rounds, self.numbers + other.numbers, self.messages + other.messages)
 
     def __str__(self) -> str:
         return f"{self.rounds} rounds and {format_bytes(8 * self.messages)}"
@@ -115,22 +122,28 @@ class Totals:
         return None
 
     def cost(self, shape: tuple[int, int], network: TopologyBase, messages: Messages = PLAIN) -> Cost:
-        """To 1e-8; private messages need one more sum, of scales."""
+        """To 1e-8: so many steps, what the first of them sends beside, and with private messages scales."""
         settings = self.make().on(network)
-        about = settings.about
+        about, (n, p) = settings.about, shape
         assert about is not None
-        if self.method is DestinyLBFGS:  # the first step alone sends two matrices
-            about = replace(about, sends=1)
+        if (
+            self.method is DestinyLBFGS
+        ):  # the first step alone sends two matrices; private ones tell of growth
+            about = replace(about, sends=1, numbers=about.numbers + messages.private)
         if messages.private:  # numbers without a bound are wide, and one shows whether masks cancel
             about = replace(about, numbers=WIDE * about.numbers + 1)
-        size, steps = numbers_in(about, shape), self.steps
-        if isinstance(settings, DestinyKrylov):  # p vectors in the first step, then as many as are sent
-            size = numbers_in(replace(about, sends=settings.width), shape)
-            n, p = shape
+        steps, scales, first = self.steps, n + p, 0
+        if isinstance(settings, DestinyKrylov):  # X and p vectors in the first step, then as many as are sent
             steps = min(steps, 1 + math.ceil((n - p) / (settings.width * p)))
+            vectors = min(n, p + (steps - 1) * settings.width * p)
+            about, scales, first = replace(about, sends=0), 1, n * (vectors + p)
+        elif self.method is DestinyLBFGS:
+            scales, first = n, n * p
+        numbers = steps * numbers_in(about, shape) + first
+        if messages.private:
+            numbers += WIDE * scales + 1
         links = 2 * (network.agents - 1)
-        sums = steps + messages.private
-        return Cost(sums * settings.rounds, steps * 2 * size, steps * links * size)
+        return Cost((steps + messages.private) * settings.rounds, 2 * numbers, links * numbers)
 
 
 NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
@@ -149,11 +162,13 @@ def choose(
     messages: Messages = PLAIN,
     *,
     disclose: bool = True,
+    link: Link = INTERNET,
 ) -> Choice:
     """The method for a problem and a network.
 
     It is averaged models or Krylov spaces where they apply, otherwise quasi-Newton steps by totals, if they
-    are predicted to take less time than momentum: a round costs its delay and the time to send its message.
+    are predicted to take less time than momentum over such a ``link``: a round costs its delay and the time
+    to send its message.
     With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0
     where a run has none. ``disclose`` is whether neighbours may be sent second moments, or gradients at
     points that all know.
@@ -179,20 +194,28 @@ def choose(
     if not candidates:
         assert why is not None
         return Choice(DestinyMomentum(), why)
-    costs = {c: c.cost(problem.shape, network, messages) for c in candidates}
-    momentum = momentum_cost(problem.shape, network)
-    quick = ABOUT_EQUAL * min(cost.time for cost in costs.values())
-    method = min((m for m in costs if costs[m].time <= quick), key=lambda m: costs[m].messages)
+    centring = centring_cost(problem, network, messages)
+    costs = {c: c.cost(problem.shape, network, messages) + centring for c in candidates}
+    momentum = momentum_cost(problem.shape, network) + centring
+    quick = ABOUT_EQUAL * min(cost.time(link) for cost in costs.values())
+    method = min((m for m in costs if costs[m].time(link) <= quick), key=lambda m: costs[m].messages)
     algorithm, cost = method.make(), costs.pop(method)
-    others = [f"{other} of {m.method.kind}" for m, other in costs.items() if not m.narrow]
+    others = [f"{other.over(link)} of {m.method.kind}" for m, other in costs.items() if not m.narrow]
     first = "" if why is None else f"{why}; "
+    predicted, rival = f"about {cost.over(link)} are predicted for {link}", momentum.over(link)
     if messages.private:
-        return Choice(algorithm, f"{first}it uses sums over all agents alone; about {cost} are predicted")
-    if cost.time <= momentum.time:
-        against = f"{momentum} or more of destiny-momentum"
-        return Choice(algorithm, f"{first}about {cost} are predicted, against {against}")
-    against = " and ".join([f"{cost} of {algorithm.kind}", *others])
-    return Choice(DestinyMomentum(), f"about {momentum} are predicted, against {against}")
+        return Choice(algorithm, f"{first}it uses sums over all agents alone; {predicted}")
+    if cost.time(link) <= momentum.time(link):
+        return Choice(algorithm, f"{first}{predicted}, against {rival} or more of destiny-momentum")
+    against = " and ".join([f"{cost.over(link)} of {algorithm.kind}", *others])
+    return Choice(DestinyMomentum(), f"about {rival} are predicted for {link}, against {against}")
+
+
+def centring_cost(problem: ProblemBase, network: TopologyBase, messages: Messages) -> Cost:
+    """Of the sums before the first step, on a network that stays."""
+    sums = centring_sums(problem, network, messages)
+    numbers = sum(sums)
+    return Cost(len(sums) * 2 * (network.depth or 0), 2 * numbers, 2 * (network.agents - 1) * numbers)
 
 
 def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:

@@ -10,7 +10,7 @@ import numpy as np
 
 from destiny.engines.team import Team
 from destiny.protocols import AlgorithmBase, Array
-from destiny.run import message_memory
+from destiny.run import message_memory, private_products
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import ROUNDS
 from destiny.run.history import History
@@ -160,6 +160,7 @@ class Driver:
         }
         state = flatten(team.own(moment.parts))
         state |= message_memory.arrays(team)
+        state |= private_products.arrays(moment.released, np.concatenate(team.hosts).tolist())
         if moment.centring is not None:
             state |= moment.centring.arrays(np.concatenate(team.hosts).tolist())
             facts[ROUNDS] = moment.centring.rounds

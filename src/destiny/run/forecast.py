@@ -12,17 +12,19 @@ from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
 from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
-from destiny.problems.quadratic import Quadratic
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
-from destiny.run.centring import largest_message
+from destiny.run import private_products
+from destiny.run.centring import centring_sums
 from destiny.run.messages import Messages
-from destiny.run.privacy import privacy_of
 from destiny.run.private_sums import exposure
 
 if TYPE_CHECKING:
     from destiny.run.prepared_run import Run
 
 BYTES = 8  # of a number in a message: float64
+CENTRED = "sums of columns and number of rows"
+STANDARDISED = "sums of squared distances from the mean of each column"
+ALWAYS = ("the answer", "how many agents are not done")
 
 
 def silent_step(
@@ -34,9 +36,9 @@ def silent_step(
     messages: Messages,
 ) -> SilentAgents:
     """A start at X ``(n, p)`` and a step of one agent that talks to nobody, for the sizes of messages."""
-    n, p = problem.shape
-    if private_part(problem) is not None:  # noise is drawn for what is sent, and for nothing else
-        hosted: Hosted = Quadratic.from_grams([np.diag(np.arange(1.0, n + 1))], (n, p), factor=-0.5)
+    private = private_part(problem)
+    if private is not None:  # noise is drawn for what is sent, and for nothing else
+        hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
         centred = unwrap(problem, Centred)
         hosted = (problem if centred is None else centred.inner).host([agent])
@@ -59,16 +61,21 @@ def sentences(run: Run) -> list[str]:
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
-    if first := largest_message(run.problem):
-        lines[0] += f"; while the mean is found, {amount(first, BYTES * first)}"
+    if sums := centring_sums(run.problem, run.network, messages):
+        lines[0] += f"; while the mean is found, {amount(max(sums), BYTES * max(sums))}"
+    if first := private_products.largest_message(run.problem):
+        lines[0] += f"; while products with noise are released, {amount(first, BYTES * first)}"
+    most = limit // (a_sum if totals else 1) * silent.bytes + BYTES * sum(sums)
     before = f", of which {run.opening} come before the first step" if run.opening else ""
     lines.append(
         f"the number of rounds is not known beforehand (destiny doctor predicts it): at most {limit}{before}"
-        f"; over one link that is at most {size(limit // (a_sum if totals else 1) * silent.bytes)} each way"
+        f"; over one link that is at most {size(most)} each way"
     )
     if run.choice is not None:
         lines.insert(0, f"chosen, as {run.choice.reason}")
-    if about is not None and about.averaged and not messages.private:
+    if messages.private:
+        lines.append(f"the totals that all agents learn: {totals_learnt(run.problem, run.algorithm)}")
+    elif about is not None and about.averaged:
         lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
     return lines
 
@@ -84,10 +91,21 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
         ]
         if exposure(network) is None and not messages.few_bits:
             lines[0] += "; with private = true in [messages] agents learn sums over all agents only"
-    privacy = privacy_of(problem)
-    if privacy is not None:
-        lines.append(f"differentially private: {privacy}")
+    private = private_part(problem)
+    if private is not None:
+        lines.append(f"differentially private: {private.promise}")
     return lines
+
+
+def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
+    """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
+    totals = []
+    if (centred := unwrap(problem, Centred)) is not None:
+        totals.append(CENTRED)
+        totals += [STANDARDISED] if centred.standardise else []
+    about = algorithm.about
+    totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
+    return "; ".join([*totals, *ALWAYS])
 
 
 def private_disclosure(network: TopologyBase) -> str:

@@ -27,6 +27,7 @@ from destiny.run.messages import Messages, checked_messages
 from destiny.run.own_algorithm import as_algorithm
 from destiny.run.own_network import as_topology
 from destiny.run.privacy import privacy_of, require_private_messages
+from destiny.run.private_products import require_exact_sums
 
 
 def check_inputs(
@@ -46,6 +47,7 @@ def check_inputs(
         problem = Separable(problem, np.shape(start)[-2:])
     ours, topology = as_problem(problem), as_topology(network)
     require_private_messages(privacy_of(ours), checked_messages(messages).private)
+    require_exact_sums(ours, topology, messages)
     d, (n, p) = ours.agents, ours.shape
     if topology.agents != d:
         raise SettingsError(

@@ -26,7 +26,7 @@ from destiny.protocols import (
     Topology,
     TopologyBase,
 )
-from destiny.run import clipped, constraint, message_memory
+from destiny.run import clipped, constraint, message_memory, private_products
 from destiny.run.centring import centre, centring_settings, without_shifts
 from destiny.run.choice import choose
 from destiny.run.inputs import check_inputs, prepared_algorithm
@@ -102,10 +102,12 @@ def moments(
         message_memory.require_messages(messages, algorithm, problem, network)
         clipped.require_clip(messages, algorithm, problem)
         clipped.require_neighbours(messages, network, np.concatenate(team.hosts).tolist())
-        message_memory.begin_sums(team, messages, resume)
+        message_memory.begin_sums(team, messages, resume, message_memory.spelled_columns(problem))
         clipped.begin_clipping(team, messages)
         clock = time.perf_counter()
         centring = centre(problem, network, team, resume)
+        solved = problem if centring is None else centring.problem
+        released = private_products.find_matrix(solved, team, resume)
         mass = constraint.find_mass(problem, team)
         message_memory.begin_copies(team, messages, resume)
         if resume is None:
@@ -117,9 +119,10 @@ def moments(
         else:
             saved = message_memory.without(resume)
             saved = saved if centring is None else without_shifts(saved)
+            saved = saved if released is None else private_products.without_matrix(saved)
             step, seconds, parts = _restore(saved, algorithm, team, X)
         while True:
-            yield Moment(step, replace(team.traffic), seconds, parts, team, centring, mass)
+            yield Moment(step, replace(team.traffic), seconds, parts, team, centring, mass, released)
             clock = time.perf_counter()
             parts = team.each(take_step, parts)
             seconds += time.perf_counter() - clock

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from destiny.engines import quantisation
 from destiny.engines.hosted import HostedAgents
-from destiny.engines.private_sums import PREFIX, PrivateSums
+from destiny.engines.private_sums import PREFIX, Columns, PrivateSums
 from destiny.engines.quantisation import FULL, Copies
 from destiny.engines.team import Team
 from destiny.errors import MismatchError, NetworkError
@@ -51,16 +51,26 @@ def unsteady(messages: Messages, network: TopologyBase) -> str | None:
     )
 
 
-def begin_sums(team: Team, messages: Messages, saved: Saved | None) -> None:
-    """Let the agents of a team sum privately if asked, with the past of a checkpoint."""
+def begin_sums(team: Team, messages: Messages, saved: Saved | None, columns: Columns = ()) -> None:
+    """Let the agents of a team sum privately if asked, with the past of a checkpoint.
+
+    ``columns`` are what errors call features and targets.
+    """
 
     def start(ids: NDArray[np.intp], agents: HostedAgents) -> None:
-        agents.private_sums = PrivateSums(agents.count, agents.hiding)
+        agents.private_sums = PrivateSums(agents.count, agents.hiding, columns)
         if agents.hiding is not None:
             agents.hiding.restore(_kept(saved, ids))
 
     if messages.private:
         _each(team, start, saved)
+
+
+def spelled_columns(problem: ProblemBase) -> Columns:
+    """What errors call the features and targets of a problem: by name, or by number from 0."""
+    n, names = problem.shape[0], problem.column_names
+    targets = [f"target {name!r}" for name in names.get("targets", ())]
+    return [f"column {name!r}" for name in names.get("data", ()) or range(n)], targets
 
 
 def begin_copies(team: Team, messages: Messages, saved: Saved | None) -> None:

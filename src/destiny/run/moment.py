@@ -11,6 +11,7 @@ import numpy as np
 from destiny.engines.team import Team
 from destiny.engines.traffic import Traffic
 from destiny.geometry.generalised import MassMatrix
+from destiny.problems.low_rank import LowRank
 from destiny.protocols import Array
 from destiny.run import metrics
 from destiny.run.centring import Centring
@@ -29,6 +30,8 @@ class Moment:
     """What was done to the data before the first step."""
     mass: MassMatrix | None = None
     """M of the constraint X^T M X = I; None for X^T X = I."""
+    released: LowRank | None = None
+    """What private products told before the first step, where there were any."""
 
     @property
     def round(self) -> int:

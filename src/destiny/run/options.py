@@ -8,6 +8,7 @@ from pathlib import Path
 
 from destiny.engines.team import Engine
 from destiny.protocols import Array
+from destiny.protocols.link import INTERNET, Link
 from destiny.run.messages import PLAIN, Messages
 from destiny.run.stopping import Rule
 
@@ -31,3 +32,4 @@ class SolveOptions:
     progress: bool | None = None
     label: str | None = None
     messages: Messages = PLAIN
+    link: Link = INTERNET

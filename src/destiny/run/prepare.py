@@ -16,7 +16,8 @@ from destiny.protocols import (
     Problem,
     Topology,
 )
-from destiny.run import clipped, constraint, message_memory, privacy, square
+from destiny.protocols.link import checked_link
+from destiny.run import clipped, constraint, message_memory, privacy, private_products, square
 from destiny.run.agreement import DecentralisedStop
 from destiny.run.centring import centring_settings, planned_rounds
 from destiny.run.checkpointing import CheckpointFolder
@@ -47,7 +48,7 @@ def prepare(
     topology.at(0)  # raises if a network of the user's own is not valid
     choice: Choice | None = None
     if algorithm is None:
-        choice = choose(ours, topology, o.tolerance, o.messages)
+        choice = choose(ours, topology, o.tolerance, o.messages, link=checked_link(o.link))
         algorithm = choice.algorithm
     method = prepared_algorithm(algorithm, ours, topology)
     message_memory.require_messages(o.messages, method, ours, topology)
@@ -55,6 +56,7 @@ def prepare(
     clipped.require_neighbours(o.messages, topology, range(topology.agents))
     preparations = {
         "find the mean": planned_rounds(ours, topology),
+        "release private products": private_products.planned_rounds(ours, topology),
         "make the start feasible": constraint.planned_rounds(ours, topology),
         "choose beta and steps": method.opening,
     }

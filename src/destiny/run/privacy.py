@@ -9,7 +9,6 @@ import numpy as np
 
 from destiny.errors import SettingsError
 from destiny.problems import Privacy
-from destiny.problems.pca import PrivatePCA
 from destiny.problems.private_part import private_part
 from destiny.protocols import Array, Problem
 from destiny.storage.checkpoint import Saved
@@ -58,20 +57,15 @@ def remarks(problem: Problem, X: Array, gradient: Array) -> list[str]:
     if part is None:
         return []
     variances = np.linalg.eigvalsh(-X.T @ gradient)
-    notes = [f"differentially private: {part.privacy}"]
+    notes = [f"differentially private: {part.promise}"]
     if part.privacy.seed is not None:
         notes.append(
             f"the noise comes from seed {part.privacy.seed}, for tests: whoever knows it can subtract the "
             "noise; for privacy leave seed out"
         )
-    if (few := int(np.sum(variances <= noise_edge(part)))) > 0:
+    if (few := int(np.sum(variances <= part.noise_edge))) > 0:
         notes.append(
             f"{few} of {len(variances)} axes have no more variance than the noise alone would give: they may "
             "be noise; take a smaller p, more samples or a larger epsilon"
         )
     return notes
-
-
-def noise_edge(part: PrivatePCA) -> float:
-    """The largest eigenvalue of the agents' mean noise, 2 s sqrt(n) for independent entries (Wigner)."""
-    return float(part.scale**2 * part.noise_scale * 2 * np.sqrt(part.shape[0] / part.agents))

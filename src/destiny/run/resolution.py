@@ -17,7 +17,8 @@ from destiny.run.metrics import Composite, Measures
 from destiny.run.stopping import CONVERGED, Stop
 
 WRONG = 1e-3  # distance of X from a stationary point: no run that has converged may leave more
-UNSEEN = 100  # times the tolerance: where features are alike, runs leave up to 4 (notes/convergence.md)
+ALIKE = 4  # times the tolerance: what runs leave where features are alike (notes/convergence.md)
+UNSEEN = 100  # times the tolerance: beyond it the tolerance does not see features
 PRODUCTS = 8  # of the Hessian, to look for negative curvature
 NEGATIVE = -0.01  # of the size of the curvature: larger than the errors of differences of gradients
 DISAGREE = 100.0  # times the tolerance: the largest measure where agents' residuals met it was 2.1 times
@@ -68,6 +69,11 @@ class Resolution:
         notes, right = [], self.distance <= max(WRONG, UNSEEN * tolerance)
         if right and self.distance > UNSEEN * tolerance:
             notes.append(self._sentence())
+        elif right and self.distance > max(WRONG, ALIKE * tolerance):
+            notes.append(
+                f"X is about {self.distance:.0e} away from a stationary point, which a tolerance of "
+                f"{tolerance:g} lets pass: an axis may be wrong; lower the tolerance, or scale the features"
+            )
         if self.curvature < min(NEGATIVE, -NOISE * self.spread):  # or it may be rounding
             advice = ", but a saddle or a maximum; choose another start or seed" if right else ""
             notes.append(

@@ -181,12 +181,7 @@ class Result(RunOutcome):
     @property
     def references(self) -> str:
         """What the bytes that were sent are held against, for people; empty for one agent."""
-        if not self.least_bytes:
-            return ""
-        least = f"one n x p matrix per agent: {format_bytes(self.least_bytes)}"
-        if self.data_bytes is None:
-            return least
-        return f"all data to one agent: {format_bytes(self.data_bytes)}; {least}"
+        return describe_references(self.data_bytes, self.least_bytes)
 
     def final_measures(self) -> Measures:
         """The measures at the end."""
@@ -282,6 +277,14 @@ class Result(RunOutcome):
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: 1 step, 2 steps."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def describe_references(data_bytes: float | None, least_bytes: float) -> str:
+    """What bytes are held against, for people; empty where nobody sends."""
+    if not least_bytes:
+        return ""
+    least = f"one n x p matrix per agent: {format_bytes(least_bytes)}"
+    return least if data_bytes is None else f"all data to one agent: {format_bytes(data_bytes)}; {least}"
 
 
 def format_bytes(count: float) -> str:

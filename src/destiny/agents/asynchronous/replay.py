@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from destiny.agents.agent_file import read
 from destiny.agents.asynchronous import replay_log
 from destiny.agents.asynchronous.agent import first_point, method_of
 from destiny.agents.asynchronous.checkpoints import AsyncCheckpoints
 from destiny.agents.asynchronous.replay_log import Event
 from destiny.agents.process import identity
-from destiny.agents.settings import CHECKPOINTS, Settings, read
+from destiny.agents.settings import CHECKPOINTS, Settings
 from destiny.engines.local_agent import HostedAgent
 from destiny.engines.same_settings import difference
 from destiny.errors import DestinyError, SettingsError

@@ -56,11 +56,12 @@ class AgentHiding:
             },
         )
 
-    def hide(self, turn: int, parts: Sequence[Words], units: Exponents) -> None:
+    def hide(self, turn: int, parts: Sequence[Words], units: Sequence[Exponents]) -> None:
         """Add the masks of a sum, once: other words for the same turn are refused."""
         assert self.masks is not None
-        layout = json.dumps([turn, [words.shape for words in parts]]).encode() + units.astype("<i4").tobytes()
-        agreed = hashlib.sha256(self.past.digest + layout).digest()
+        layout = [turn, [words.shape for words in parts], [each.shape for each in units]]
+        told = b"".join([json.dumps(layout).encode(), *(each.astype("<i4").tobytes() for each in units)])
+        agreed = hashlib.sha256(self.past.digest + told).digest()
         for place, words in enumerate(parts):
             self.masks.add_to(words, hashlib.sha256(agreed + str(place).encode()).digest())
         self.log.add(turn, parts)
@@ -68,7 +69,7 @@ class AgentHiding:
     def learn(self, totals: Sequence[Words]) -> None:
         """The totals of a sum are a part of the past."""
         for words in totals:
-            self.past.add(words.tobytes())
+            self.past.add(words.data)
 
     def arrays(self) -> dict[str, Array]:
         """The digest of the past, a number for each byte."""

@@ -137,7 +137,7 @@ class Past:
         past.digest = digest
         return past
 
-    def add(self, total: bytes) -> None:
+    def add(self, total: bytes | memoryview) -> None:
         """Add the total of a sum."""
         digest = hashlib.sha256(self.digest)
         digest.update(total)

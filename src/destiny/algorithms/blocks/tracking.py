@@ -12,12 +12,12 @@ from destiny.algorithms.blocks.mixing_estimate import Mixing
 from destiny.algorithms.blocks.scheme import Scheme
 from destiny.algorithms.blocks.step_sizes import Move, Pace
 from destiny.errors import SettingsError
-from destiny.geometry.stiefel import SAFE_REGION, deviation, norm, scalar
+from destiny.geometry.stiefel import SAFE_REGION, deviation, inner, norm, scalar
 from destiny.protocols import Agents, Array
 
 PATIENCE = 10  # steps at rest off the manifold before beta is doubled; oscillations of BB steps are shorter
-ESCAPE = 3  # steps away from the manifold outside R before beta is doubled: there H without penalty dominates
-RESCUES = 4  # doublings of an escaping agent: if 16 beta does not hold X, the network is to blame, not beta
+ESCAPE = 3  # steps away from the manifold outside R before beta is raised: there H without penalty dominates
+RESCUES = 4  # times that an escaping agent raises beta: what none of them holds is the fault of the network
 SLOW = 0.95  # lambda from which on a note names the network: 360 rounds to average to 1e-8
 CANCELLED = 0.1  # at rest: ||D|| is below a tenth of the penalty's part of it
 
@@ -50,9 +50,9 @@ class Tracking(Scheme):
     Parameters
     ----------
     watch : bool
-        Double beta where agents agree and the tracker vanishes but X^T X != I: the penalty is then below its
+        Raise beta where agents agree and the tracker vanishes but X^T X != I: the penalty is then below its
         threshold 3/2 lambda_max(sym(X^T grad f)), and the run would end at an infeasible point. With beta
-        "auto", double it also where X moves away from the manifold outside the region R.
+        "auto", raise it also where X moves away from the manifold outside the region R.
     beta, step_size, direction, gossip, lambda_
         As in `Scheme`.
     """
@@ -141,9 +141,10 @@ class Tracking(Scheme):
         return self.adapt_penalty(after, s.violation, length) if self.watch else after
 
     def adapt_penalty(self, s: TrackingState, before: Array, length: Array) -> TrackingState:
-        """Double beta where X rests off the manifold, or escapes from it; ``before`` is the last violation.
+        """Raise beta where X rests off the manifold, or escapes from it; ``before`` is the last violation.
 
-        The penalty's part of H then grows, and H and D change by the same matrix, so mean(D) = mean(H) holds.
+        It is doubled at least, and becomes twice as large as it must be for the tracker to point back to the
+        manifold (`outward`). H and D change by the same matrix, so mean(D) = mean(H) holds.
         """
         # Without a link in this round the disagreement is 0 and says nothing: take its average as well.
         disagreement = np.maximum(s.disagreement, s.pace.slow) if self.estimates_lambda else s.disagreement
@@ -158,8 +159,9 @@ class Tracking(Scheme):
         double = (stalled >= PATIENCE) | ((escaping >= ESCAPE) & (s.doublings < RESCUES))
         if not double.any():
             return replace(s, stalled=stalled, escaping=escaping)
-        beta = np.where(double, 2 * s.beta, s.beta)
-        pull = s.X @ ((beta - s.beta) * deviation(s.X))
+        E = deviation(s.X)
+        beta = np.where(double, np.maximum(2 * s.beta, s.beta + 2 * outward(s.D, s.X @ E)), s.beta)
+        pull = s.X @ ((beta - s.beta) * E)
         return replace(
             s,
             beta=beta,
@@ -185,7 +187,7 @@ class Tracking(Scheme):
         if (count := int(s.doublings.sum())) > 0:
             notes.append(
                 f"beta was too small to hold X^T X = I: {int((s.doublings > 0).sum())} of {len(ids)} agents "
-                f"doubled it, {count} times in all (largest beta now {s.beta.max():.3g})"
+                f"raised it, {count} times in all (largest beta now {s.beta.max():.3g})"
             )
         if (worst := float(s.worst.max())) > SAFE_REGION:
             notes.append(
@@ -193,6 +195,16 @@ class Tracking(Scheme):
                 f"method is known to be safe, for a while (largest value {worst:.2g})"
             )
         return notes
+
+
+def outward(D: Array, XE: Array) -> Array:
+    """By how much beta is too small for a step along -D to reduce ||X^T X - I||, ``(agents, 1, 1)``.
+
+    By the identity of docs/theory.md <H, X E> has the sign of beta - 3/2 Lambda. Where f curves upwards
+    across the manifold, Lambda grows with E, so that no multiple of the beta at the start is enough.
+    """
+    square = inner(XE, XE)
+    return scalar(np.divide(-inner(D, XE), square, out=np.zeros_like(square), where=square > 0))
 
 
 def slow_network_notes(lambda_: float) -> list[str]:

@@ -10,25 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from destiny.config.tables import Table, read
 from destiny.errors import SettingsError
-from destiny.experiments.schema import check
 from destiny.run.history import History
 
 Runs = Mapping[str, Mapping[str, list[History]]]  # panel, label, one history per seed
 
-CLAIM = {
-    "text": str,
-    "kind": str,
-    "of": str | list[str],
-    "than": list[str],
-    "among": list[str],
-    "factor": float,
-    "level": float,
-    "measures": list[str],
-    "panels": list[str],
-}
 LEVEL = 1e-6  # where curves are compared, unless a claim says otherwise
 BOTH = ("stationarity", "consensus")  # the two measures the paper plots
+
+
+class Claim(Table, frozen=True):
+    """[[claim]]; each kind reads its own keys."""
+
+    text: str
+    kind: str
+    of: str | list[str] | None = None
+    than: list[str] | None = None
+    among: list[str] | None = None
+    factor: float | None = None
+    level: float | None = None
+    measures: list[str] | None = None
+    panels: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def reach(
 
 def judge(claim: Mapping[str, Any], runs: Runs, titles: Mapping[str, str]) -> Verdict:
     """Hold one claim against the runs; it must hold in each of its panels."""
-    check(dict(claim), "[[claim]]", CLAIM, required=("text", "kind"))
+    read(Claim, dict(claim), "[[claim]]")
     if claim["kind"] not in KINDS:
         raise SettingsError(f"[[claim]] kind must be one of {', '.join(KINDS)}; found {claim['kind']!r}")
     panels = [panel for panel in claim.get("panels", runs) if panel in runs]

@@ -7,32 +7,51 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import msgspec
+
+from destiny.config.tables import Table
+from destiny.config.tables import read as read_tables
 from destiny.errors import SettingsError
-from destiny.experiments.schema import check
 from destiny.validation import did_you_mean
 
 NAMES = ("figure1", "figure2", "figure3", "figure4", "figure5")
-TOP = {
-    "title": str,
-    "paper": str,
-    "about": str,
-    "stop": dict,
-    "panel": list,
-    "algorithm": list,
-    "claim": list,
-    "small": dict,
-}
-PANEL = {"name": str, "title": str, "cost": float, "problem": dict, "network": dict, "algorithm": list}
-SMALL = {
-    "stop": dict,
-    "problem": dict,
-    "scale": float,
-    "prob": float,
-    "titles": list[str],
-    "without": list[str],
-}
 EVERY = 10  # steps between measurements: one costs a gradient and a value, a seventh of the ten steps
 SAVE = 500
+
+
+class PanelTable(Table, frozen=True):
+    """[[panel]]."""
+
+    name: str
+    title: str
+    cost: float
+    problem: dict[str, Any]
+    network: dict[str, Any]
+    algorithm: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class Small(Table, frozen=True):
+    """[small]: what the twin of a figure that takes seconds has instead."""
+
+    stop: dict[str, Any]
+    problem: dict[str, Any]
+    scale: float | None = None
+    prob: float = 0.0
+    titles: list[str] | None = None
+    without: list[str] = msgspec.field(default_factory=list)
+
+
+class FigureFile(Table, frozen=True):
+    """The file of a figure."""
+
+    title: str
+    paper: str
+    about: str
+    stop: dict[str, Any]
+    panel: list[PanelTable]
+    claim: list[dict[str, Any]]
+    small: Small
+    algorithm: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -88,46 +107,40 @@ def read(name: str, small: bool = False) -> Figure:
 
 def parse(name: str, tables: dict[str, Any], small: bool = False) -> Figure:
     """A figure from the tables of its file."""
-    check(tables, name, TOP, required=("title", "paper", "about", "panel", "stop", "claim", "small"))
-    less = check(tables["small"], f"{name} [small]", SMALL, required=("stop", "problem"))
-    stop = less["stop"] if small else tables["stop"]
+    figure = read_tables(FigureFile, tables, name, tables=True)
+    less = figure.small
+    stop = less.stop if small else figure.stop
     panels = []
-    titles = less.get("titles") if small else None
-    dropped = less.get("without", []) if small else []
-    for place, table in enumerate(tables["panel"][: None if titles is None else len(titles)]):
-        check(table, f"{name} [[panel]]", PANEL, required=("name", "title", "cost", "problem", "network"))
-        own = shrunk(table, less) if small else table
-        inner = {
-            "problem": own["problem"],
-            "network": own["network"],
+    titles = less.titles if small else None
+    dropped = less.without if small else []
+    for place, table in enumerate(figure.panel[: None if titles is None else len(titles)]):
+        problem, network = shrunk(table, less) if small else (table.problem, table.network)
+        inner: dict[str, Any] = {
+            "problem": problem,
+            "network": network,
             "stop": stop,
-            "algorithm": [
-                method
-                for method in (*tables.get("algorithm", []), *table.get("algorithm", []))
-                if method["label"] not in dropped
-            ],
+            "algorithm": [m for m in (*figure.algorithm, *table.algorithm) if m["label"] not in dropped],
             "run": {"every": EVERY, "checkpoint": SAVE},
         }
-        title = table["title"] if titles is None else titles[place]
-        panels.append(Panel(table["name"], title, table["cost"], inner))
+        panels.append(Panel(table.name, table.title if titles is None else titles[place], table.cost, inner))
     names = [panel.name for panel in panels]
     claims = []
-    for claim in tables["claim"]:
+    for claim in figure.claim:
         shown = [panel for panel in claim.get("panels", names) if panel in names]
         others = {
             key: [n for n in claim[key] if n not in dropped] for key in ("than", "among") if key in claim
         }
-        claims.append({**claim, **others, "panels": shown})
-    about = " ".join(tables["about"].split())
+        claims.append(claim | others | {"panels": shown})
+    about = " ".join(figure.about.split())
     if small:
         about = f"A small twin on other data and sizes, to be quick; of the figure itself: {about}"
-    return Figure(name, tables["title"], tables["paper"], about, panels, claims, tables, small)
+    return Figure(name, figure.title, figure.paper, about, panels, claims, tables, small)
 
 
-def shrunk(table: dict[str, Any], less: dict[str, Any]) -> dict[str, Any]:
-    """A panel on the small problem, with the same reading of the scale, and a denser network if need be."""
-    problem, network = dict(less["problem"]), dict(table["network"])
-    if "scale" in table["problem"] and "scale" in less:
-        problem["scale"] = less["scale"]
-    network["prob"] = min(1.0, network["prob"] + less.get("prob", 0.0))
-    return {**table, "problem": problem, "network": network}
+def shrunk(table: PanelTable, less: Small) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The small problem, with the same reading of the scale, and a denser network if need be."""
+    problem, network = dict(less.problem), dict(table.network)
+    if "scale" in table.problem and less.scale is not None:
+        problem["scale"] = less.scale
+    network["prob"] = min(1.0, network["prob"] + less.prob)
+    return problem, network

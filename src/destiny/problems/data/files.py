@@ -1,41 +1,71 @@
-"""Matrices from files: .npy, .npz, .mat, .csv and .parquet, whole or one file per agent; never by pickle."""
+"""Tables from files: .npy, .npz, .mat, .csv and .parquet, whole or one file per agent; never by pickle."""
 
 from __future__ import annotations
 
 import os
 import re
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, load_npz
 
 from destiny.errors import DestinyError, ProblemError
 from destiny.problems.checks import check_finite, check_matrix
 from destiny.problems.data import parquet
-from destiny.problems.data.csv import Samples, count_rows, ending_of, load_csv, read_head, read_ids
+from destiny.problems.data.csv import ending_of, read_csv, read_head
 from destiny.problems.data.csv import is_csv as is_csv
-from destiny.problems.data.csv_layout import ENDINGS, shorten
+from destiny.problems.data.csv_layout import ENDINGS, PLAIN, Samples, shorten
 from destiny.problems.data.csv_layout import Csv as Csv
+from destiny.problems.data.table_checks import Table, refuse_names, warn_of_ids
 
 if TYPE_CHECKING:
     from destiny.problems.data.partition import Source
 
+FORMATS = (".npy", ".npz", ".mat", *ENDINGS, ".parquet")
 DENSE_LIMIT = 2**33
 """Largest size in bytes of a sparse matrix that is made dense: 8 GiB."""
 
 WRONG_FIELD = re.compile(r"\{[^{}]*\}|\*|%\d*[di]|#+")
 """Placeholders that may be meant as ``{agent}``."""
 
-Reader: TypeAlias = Callable[[Path, str | None], NDArray[Any]]
-T = TypeVar("T")
+
+def read_file(
+    path: str | Path, how: Csv = PLAIN, samples: Samples | None = "rows", ids: bool = False
+) -> Table:
+    """The table in a file as it stands there: rows are lines of a text file; ``ids`` asks for row labels.
+
+    Raises `ProblemError`.
+    """
+    file, key = split_key(path)
+    ending = ending_of(file)
+    if ending not in FORMATS:
+        raise ProblemError(f"{file} must be one of {', '.join(FORMATS)}; found '{ending}'; convert the file")
+    if not file.is_file():
+        raise ProblemError(f"{file} must be a file; found none; check the path")
+    if file.stat().st_size == 0:
+        raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
+    with _damaged(file):
+        if ending in ENDINGS:
+            return read_csv(read_head(file, how, samples), ids)
+        if ending == ".parquet" and samples == "columns":
+            raise ProblemError(
+                f'{file} has a column for each feature; found samples in columns; set samples = "rows"'
+            )
+        if ending == ".parquet":
+            return parquet.read_parquet(file, how, ids)
+        refuse_names(how, f"{file.name} without names")
+        if ending == ".npy":
+            return Table(open_memmap(file, mode="r"))
+        return Table(_load_npz(file, key) if ending == ".npz" else _load_mat(file, key))
 
 
 def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = None) -> NDArray[Any]:
@@ -50,7 +80,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
         8 GiB. ``.csv``, ``.tsv`` and ``.txt``, also with ``.gz``: numbers separated by commas or, in ``.tsv``
         files, by tabs; a first line without any number is taken for a header. ``.parquet``: columns of
         numbers, which are features (extra ``parquet``).
-    samples : {"columns", "rows"}, optional
+    samples : {"rows", "columns"}, optional
         How the file keeps its samples; columns are turned into rows by a view. By default "rows"; a
         ``.csv`` file needs it, because nothing in the file says what a line is, and a ``.parquet`` file has
         its samples in rows.
@@ -64,31 +94,18 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
     """
     if samples not in ("columns", "rows", None):
         raise ProblemError(f'samples must be "columns" or "rows"; found {samples!r}; choose one of the two')
-    file, key = split_key(path)
-    suffix = ending_of(file) if is_csv(file) else file.suffix.lower()
-    readers: dict[str, Reader] = {
-        ".npy": _load_npy,
-        ".npz": _load_npz,
-        ".mat": _load_mat,
-        **dict.fromkeys(ENDINGS, lambda file, _: load_csv(file, csv, samples)),
-        ".parquet": lambda file, _: _load_parquet(file, samples),
-    }
-    if suffix not in readers:
-        raise ProblemError(f"{file} must be one of {', '.join(readers)}; found '{suffix}'; convert the file")
-    if not file.is_file():
-        raise ProblemError(f"{file} must be a file; found none; check the path")
-    if file.stat().st_size == 0:
-        raise ProblemError(f"{file} must hold a matrix; found an empty file; write it again")
-    if csv is not None and not csv.is_default and suffix not in ENDINGS:
+    file, how = split_key(path)[0], csv or PLAIN
+    data = read_file(path, how, samples).rows
+    if not is_csv(file) and replace(how, prefix="") != PLAIN:
         raise ProblemError(
             f"{file} must be a .csv, .tsv or .txt file for settings of its layout to apply; found "
-            f"'{suffix}'; leave these out"
+            f"'{file.suffix}'; leave these out"
         )
-    data = _read(file, partial(readers[suffix], file, key))
+    data = _dense(file, data) if issparse(data) else data
     data = data.T if samples == "columns" else data
     check_matrix(data, str(file))
     if not isinstance(data, np.memmap):
-        check_finite(data, str(file), gaps=csv is not None and csv.gaps)
+        check_finite(data, str(file), gaps=how.gaps)
     return data
 
 
@@ -98,7 +115,7 @@ class File:
 
     path: str
     samples: Samples | None = None
-    csv: Csv = field(default_factory=Csv)
+    csv: Csv = PLAIN
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -106,38 +123,39 @@ class File:
         file = Path(self.path)
         if not is_csv(file) or not file.is_file():
             return self().shape
-
-        def measure() -> tuple[int, int]:
+        with _damaged(file):
             head = read_head(file, self.csv, self.samples)
-            return count_rows(head), len(head.columns)
-
-        shape = _read(file, measure)
+            shape = (sum(1 for _ in head.records()), len(head.columns))
         return shape[::-1] if self.samples == "columns" else shape
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of columns that are features in ``.csv`` and ``.parquet`` files, as in `NamedSource`."""
         file = Path(self.path)
-        if not os.access(file, os.R_OK):
+        if not self._is_named:
             return None
-        if file.suffix.lower() == ".parquet":
-            return tuple(_read(file, lambda: parquet.column_names_of(file)))
-        if not is_csv(file):
-            return None
-        head = _read(file, lambda: read_head(file, self.csv, self.samples))
-        return None if head.header and self.samples != "rows" else head.names
+        with _damaged(file):
+            if not is_csv(file):
+                return tuple(parquet.column_names_of(file))
+            head = read_head(file, self.csv, self.samples)
+            return None if head.header and self.samples == "columns" else head.names
 
     def row_ids(self) -> Sequence[Any] | None:
         """Row labels of the samples, as in `LabelledSource`."""
-        file = Path(self.path)
-        if self.samples == "columns" or not os.access(file, os.R_OK):
-            return None
-        if file.suffix.lower() == ".parquet":
-            return _read(file, lambda: parquet.read_index(file))
-        return _read(file, lambda: read_ids(read_head(file, self.csv, "rows"))) if is_csv(file) else None
+        named = self._is_named and self.samples != "columns"
+        return read_file(self.path, self.csv, ids=True).ids if named else None
 
     def __call__(self) -> NDArray[Any]:
         """The matrix ``(m_i, n)``; see `load`."""
-        return load(self.path, self.samples, self.csv)
+        data = load(self.path, self.samples, self.csv)
+        if self.samples != "columns" and (names := self.feature_names()) is not None:
+            warn_of_ids(self.path, data, names)
+        return data
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether columns may have names, in a file that this process may read."""
+        named = is_csv(self.path) or ending_of(self.path) == ".parquet"
+        return named and os.access(self.path, os.R_OK)
 
 
 def silos(
@@ -156,7 +174,7 @@ def silos(
         template but belong to no agent are refused.
     agents : int
         How many there are.
-    samples : {"columns", "rows"}, optional
+    samples : {"rows", "columns"}, optional
         As for `load`.
     csv : Csv, optional
         The layout of ``.csv`` files.
@@ -171,7 +189,7 @@ def silos(
                 f"a list of files must name a different one for each of the {agents} agents; found "
                 f"{len(paths)} ({shorten([Path(path).name for path in paths])}); correct it, or set agents"
             )
-    return [File(path, samples, csv or Csv()) for path in paths]
+    return [File(path, samples, csv or PLAIN) for path in paths]
 
 
 def _fill_in(template: str, agents: int) -> list[str]:
@@ -220,12 +238,14 @@ def split_key(path: str | Path) -> tuple[Path, str | None]:
     return (Path(file), key) if colon and file.lower().endswith((".npz", ".mat")) else (Path(path), None)
 
 
-def _read(file: Path, reader: Callable[[], T]) -> T:
+@contextmanager
+def _damaged(file: Path) -> Iterator[None]:
+    """Raise `ProblemError` for whatever goes wrong: a damaged file can make a parser fail in any way."""
     try:
-        return reader()
+        yield
     except (DestinyError, Warning):
         raise
-    except Exception as error:  # a damaged file can make a parser fail in any way
+    except Exception as error:
         if file.suffix.startswith(".np") and "object" in str(error).lower():
             raise ProblemError(
                 f"{file} must hold numbers; found Python objects, which are not loaded because they can "
@@ -236,25 +256,14 @@ def _read(file: Path, reader: Callable[[], T]) -> T:
         ) from error
 
 
-def _load_npy(file: Path, _: str | None) -> NDArray[Any]:
-    return open_memmap(file, mode="r")
-
-
-def _load_parquet(file: Path, samples: Samples | None) -> NDArray[Any]:
-    if samples == "columns":
-        raise ProblemError(
-            f'{file} has a column for each feature; found samples in columns; set samples = "rows"'
-        )
-    return parquet.read_parquet(file)
-
-
-def _load_npz(file: Path, key: str | None) -> NDArray[Any]:
+def _load_npz(file: Path, key: str | None) -> Any:
     # Without this check NumPy takes any other file for a pickle and says so.
     if not zipfile.is_zipfile(file):
         raise ValueError("it is not a zip archive")
     with np.load(file, allow_pickle=False) as archive:
-        data: NDArray[Any] = archive[_choose(file, archive.files, key)]
-        return data
+        if key is None and {"format", "shape", "data"} <= set(archive.files):
+            return csr_array(load_npz(file))
+        return archive[_choose(file, archive.files, key)]
 
 
 def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
@@ -264,7 +273,7 @@ def _load_mat(file: Path, key: str | None) -> NDArray[Any]:
     variables = {name: value for name, value in content.items() if not name.startswith("__")}
     matrices = [name for name, value in variables.items() if value.ndim == 2 and value.dtype.kind in "biuf"]
     variable = variables[_choose(file, matrices if key is None else list(variables), key)]
-    return _dense(file, variable) if scipy.sparse.issparse(variable) else np.asarray(variable)
+    return _dense(file, variable) if issparse(variable) else np.asarray(variable)
 
 
 def _dense(file: Path, variable: Any) -> NDArray[Any]:

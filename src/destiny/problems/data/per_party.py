@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 from destiny.notebook import heading, page, table
-from destiny.problems.data.csv_layout import GAPS, is_number, shorten
+from destiny.problems.data.csv_layout import GAPS, PLAIN, shorten
 from destiny.problems.data.table_checks import WHOLE
 
 BOOLS = (bool, np.bool_)
@@ -209,7 +209,10 @@ def _is_numeric(part: NDArray[Any]) -> bool:
     if part.dtype.kind == "O":
         return all(isinstance(label, Number) and not isinstance(label, BOOLS) for label in part)
     if part.dtype.kind == "U":
-        return all(is_number(label) and not (label.isdecimal() and len(label) > DIGITS) for label in part)
+        return all(
+            PLAIN.number(label) is not None and not (label.isdecimal() and len(label) > DIGITS)
+            for label in part
+        )
     return part.dtype.kind in "iuf"
 
 
@@ -231,7 +234,7 @@ def _is_logical(part: NDArray[Any]) -> bool:
 def _as_text(label: Any) -> str:
     """A label as text; a whole number without decimals, because programs write 1 as 1.0 beside a gap."""
     text = str(label)
-    return WHOLE.sub("", text) if is_number(text) else text
+    return WHOLE.sub("", text) if PLAIN.number(text) is not None else text
 
 
 def _check_spelling(texts: Sequence[NDArray[Any]], parties: Sequence[str]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -16,10 +17,17 @@ from scipy.sparse import csr_array
 from destiny.errors import DestinyError, MissingExtraError, ProblemError
 from destiny.notebook import heading, page, table
 from destiny.problems.data.csv_layout import Csv, layouts_of_parties, shorten
-from destiny.problems.data.open_table import Opened, open_table
+from destiny.problems.data.files import read_file
 from destiny.problems.data.per_party import PerParty, SiloValues, as_labels, of_all_rows, row_numbers
 from destiny.problems.data.rows import MappedRows, check_values
-from destiny.problems.data.table_checks import require_same_columns, require_same_rows
+from destiny.problems.data.table_checks import (
+    Table,
+    as_table,
+    check_rows,
+    require_same_columns,
+    require_same_rows,
+    warn_of_ids,
+)
 
 
 class Silos(PerParty):
@@ -98,20 +106,17 @@ class Silos(PerParty):
         self.split = split
         self.parties = _name_parties(tables, parties)
         sources = list(tables.values()) if isinstance(tables, Mapping) else list(tables)
-        layouts = layouts_of_parties(csv, layout, self.parties)
-        opened = [
-            self._for_party(
-                k, partial(open_table, source, columns, labels, layouts[party], split == "columns")
-            )
-            for k, (party, source) in enumerate(zip(self.parties, sources, strict=True))
-        ]
-        self.parts = tuple(one.rows for one in opened)
-        gaps = [
-            self._for_party(k, partial(check_values, one.rows, "a table", one.names))
-            for k, one in enumerate(opened)
-        ]
-        self.gaps = any(gaps)
+        layouts = layouts_of_parties(csv, layout, self.parties, columns=columns, labels=labels)
+        opened, gaps = list[Table](), list[bool]()
+        for party, source, how in zip(self.parties, sources, layouts, strict=True):
+            with _naming(party):
+                opened.append(_open(source, how, ids=split == "columns"))
+                gaps.append(check_values(opened[-1].rows, "a table", opened[-1].names))
+        self.parts, self.gaps = tuple(one.rows for one in opened), any(gaps)
         self.columns = self._check_columns(opened)
+        for party, one in zip(self.parties, opened, strict=True):
+            if one.names is not None and isinstance(one.rows, np.ndarray):
+                warn_of_ids(party, one.rows, one.names)
         self.row_labels = tuple(one.index if hasattr(one, "iloc") else None for one in sources)
         if split == "columns":
             self._check_row_labels(opened)
@@ -229,33 +234,25 @@ class Silos(PerParty):
         names = f"columns: {shorten(self.columns, 12)}" if self.columns else "columns have no names"
         return page(heading(repr(self)), table(rows, header, numbers=True), f"<div>{escape(names)}</div>")
 
-    def _for_party(self, k: int, check: Any) -> Any:
-        """Return ``check()``; raise its errors naming the party."""
-        try:
-            return check()
-        except DestinyError as error:
-            if f"{self.parties[k]} must" not in str(error):  # of files the name is there already
-                error.args = (f"{self.parties[k]}: {error}",)
-            raise
-
-    def _check_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+    def _check_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
         """Return the names of the columns; raise ProblemError unless they fit together."""
         if self.split == "columns":
             return self._check_split_columns(opened)
         named = next((k for k, one in enumerate(opened) if one.names is not None), 0)
+        where = f"{self.parties[named]} (columns=[...] chooses them by name)"
         width = opened[0].rows.shape[1]
-        for k, one in enumerate(opened):
-            self._for_party(k, partial(_require_different, one.names))
-            where = f"{self.parties[named]} (columns=[...] chooses them by name)"
-            self._for_party(k, partial(require_same_columns, one.names, opened[named].names, where))
-            if one.rows.shape[1] != width:
-                raise ProblemError(
-                    f"{self.parties[k]}: a table must have the {width} columns of {self.parties[0]}; found "
-                    f"{one.rows.shape[1]}"
-                )
+        for party, one in zip(self.parties, opened, strict=True):
+            with _naming(party):
+                _require_different(one.names or (), "columns must have different names", "rename or leave")
+                require_same_columns(one.names, opened[named].names, where)
+                if one.rows.shape[1] != width:
+                    raise ProblemError(
+                        f"a table must have the {width} columns of {self.parties[0]}; found "
+                        f"{one.rows.shape[1]}"
+                    )
         return _texts(opened[named].names)
 
-    def _check_split_columns(self, opened: Sequence[Opened]) -> tuple[str, ...]:
+    def _check_split_columns(self, opened: Sequence[Table]) -> tuple[str, ...]:
         rows = opened[0].rows.shape[0]
         for party, one in zip(self.parties, opened, strict=True):
             if one.rows.shape[0] != rows:
@@ -266,19 +263,16 @@ class Silos(PerParty):
         names = [_texts(one.names) for one in opened]
         if not all(names):
             return ()
-        joined = [name for some in names for name in some]
-        twice = next((name for name in joined if joined.count(name) > 1), None)
-        if twice is not None:
-            raise ProblemError(f"parties must have different columns; found {twice!r} twice: leave one out")
-        return tuple(joined)
+        joined = tuple(name for some in names for name in some)
+        _require_different(joined, "parties must have different columns", "leave")
+        return joined
 
-    def _check_row_labels(self, opened: Sequence[Opened]) -> None:
+    def _check_row_labels(self, opened: Sequence[Table]) -> None:
         """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
-        labelled = [k for k, one in enumerate(opened) if one.ids is not None]
-        for k in labelled[1:]:
-            first = labelled[0]
-            expected, where = opened[first].ids or (), self.parties[first]
-            self._for_party(k, partial(require_same_rows, opened[k].ids or (), expected, where))
+        labelled = [(k, one.ids) for k, one in zip(self.parties, opened, strict=True) if one.ids is not None]
+        for party, ids in labelled[1:]:
+            with _naming(party):
+                require_same_rows(ids, labelled[0][1], labelled[0][0])
 
 
 class TableSource:
@@ -295,6 +289,24 @@ class TableSource:
     def __call__(self) -> Any:
         """The rows ``(m_i, n)``."""
         return _as_plain(self.rows)
+
+
+@contextmanager
+def _naming(party: str) -> Iterator[None]:
+    """Name the party in errors."""
+    try:
+        yield
+    except DestinyError as error:
+        if f"{party} must" not in str(error):  # of files the name is there already
+            error.args = (f"{party}: {error}",)
+        raise
+
+
+def _open(source: Any, how: Csv, ids: bool) -> Table:
+    """Return the table of one party, checked."""
+    opened = read_file(source, how, ids=ids) if isinstance(source, str | Path) else as_table(source, how)
+    check_rows(opened.rows)
+    return opened
 
 
 def _as_plain(rows: Any) -> Any:
@@ -337,12 +349,10 @@ def _name_parties(tables: Any, parties: Sequence[str] | None) -> tuple[str, ...]
     return names
 
 
-def _require_different(names: Sequence[Any] | None) -> None:
-    twice = next((name for name in names or () if list(names or ()).count(name) > 1), None)
-    if twice is not None:
-        raise ProblemError(
-            f"columns must have different names; found {twice!r} twice: rename or leave one out"
-        )
+def _require_different(names: Sequence[Any], whose: str, cure: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ProblemError(f"{whose}; found {name!r} twice: {cure} one out")
 
 
 def _same_order(first: NDArray[np.intp] | None, second: NDArray[np.intp] | None) -> bool:

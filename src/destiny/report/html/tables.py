@@ -12,6 +12,8 @@ from destiny.report.html import wording
 from destiny.report.html.markup import Html, details, join, table, tag
 from destiny.report.sources.folder import FolderResults, MethodResults
 from destiny.report.sources.results import FigureResults, PanelResults
+from destiny.run.result import describe_references
+from destiny.validation import is_number
 
 ROWS = 8  # of a curve in the table behind it
 HOLDS = {True: ("✓", "holds"), False: ("✗", "does not hold"), None: ("?", "not decided")}
@@ -21,7 +23,24 @@ def methods(results: FolderResults) -> Html:
     """Return a table of all methods of one seed, with the reason each stopped."""
     head = ["method", "why it stopped", "steps", "rounds", "sent", "gradients", "time", *MEASURES]
     rows = [method_row(run) for run in results.runs]
-    return table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
+    found = table("Methods, what they cost and where they ended", head, rows, class_="wide cards")
+    return join([found, references(results)])
+
+
+def references(results: FolderResults) -> Html | None:
+    """Return what bytes and rounds are held against; None if nothing is known."""
+    entry = next((run.entry for run in results.runs if is_number(run.entry.get("least_bytes"))), {})
+    data = entry.get("data_bytes")
+    text = describe_references(data if is_number(data) else None, entry.get("least_bytes", 0))
+    lines = [f"To hold bytes against: {text}."] if text else []
+    spectrum, diameter = results.extras.get("spectrum"), (results.network or {}).get("diameter")
+    products = spectrum.get("products") if isinstance(spectrum, dict) else None
+    if is_number(products) and is_number(diameter):
+        lines.append(
+            f"To hold rounds against: about {wording.whole(products * diameter)}, for methods whose messages "
+            "are n x p matrices (diameter times log(n) / sqrt(gap))."
+        )
+    return tag("p", " ".join(lines), class_="quiet") if lines else None
 
 
 def method_row(run: MethodResults) -> list[object]:

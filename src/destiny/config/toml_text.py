@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from destiny.config.tables import Table, meanings
+from destiny.networks.kinds import MEANINGS
 
 COLUMN = 34  # where comments begin, if the value is not longer
 
 
-def to_toml(
-    tables: Mapping[str, Any],
-    meanings: Callable[[str], Mapping[str, str]] = lambda _: {},
-    hints: Mapping[str, str] | None = None,
-) -> str:
-    """Tables and lists of tables; ``meanings`` of the keys of a table, ``hints``: lines to put below one.
+def to_toml(tables: Mapping[str, Any], file: type[Table], hints: Mapping[str, str] | None = None) -> str:
+    """Tables and lists of tables of a ``file``, with what keys mean; ``hints``: lines to put below a table.
 
     Of a list of tables the first alone has comments.
     """
+    told = meanings(file) | {"network": MEANINGS}
     lines: list[str] = []
     for name, value in tables.items():
         for number, table in enumerate(value if isinstance(value, list) else [value]):
-            about = meanings(name) if number == 0 else {}
+            about = told.get(name, {}) if number == 0 else {}
             lines.append(f"[[{name}]]" if isinstance(value, list) else f"[{name}]")
             lines += [line(key, entry, about.get(key, "")) for key, entry in table.items()]
             lines += [(hints or {}).get(name, "").rstrip("\n"), ""] if name in (hints or {}) else [""]

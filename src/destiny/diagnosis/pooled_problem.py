@@ -1,4 +1,4 @@
-"""A problem with X^T M X = I in coordinates Z = L^T X, M = L L^T, in which the constraint is Z^T Z = I."""
+"""The pooled problem as the doctor looks at it: f without its regulariser, in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,24 @@ import scipy.linalg
 from destiny.geometry.generalised import MassMatrix
 from destiny.geometry.stiefel import sym
 from destiny.problems.own_problem import WrappedProblem
+from destiny.problems.regularisers import HostedRegularised
 from destiny.protocols import Array, GeneralisedHosted, Hosted, ProblemBase
+
+
+class SmoothPart(WrappedProblem):
+    """The f of a problem f + r, which may be wrapped, as a problem read from a file is."""
+
+    inner: ProblemBase
+
+    @property
+    def regulariser(self) -> None:
+        """None: that is what is left out."""
+        return
+
+    def host(self, ids: Sequence[int]) -> Hosted:
+        """The objectives of the agents ``ids``, without r beside them."""
+        hosted = self.inner.host(ids)
+        return hosted.hosted if isinstance(hosted, HostedRegularised) else hosted
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,293 @@
+"""Agent files: this agent, its neighbours, and the problem they solve together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from destiny.agents.asynchronous.keys import (
+    plain_messages,
+    read_async_messages,
+    read_late,
+    read_removal,
+    read_replay,
+)
+from destiny.agents.neighbours import read_neighbours
+from destiny.agents.settings import CHECKPOINTS, NOISE, Settings
+from destiny.agents.transport.connections import Address
+from destiny.agents.transport.event_loop import shortage_is_temporary
+from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.tls import TlsFiles
+from destiny.config import files
+from destiny.config.algorithm import is_asynchronous
+from destiny.config.algorithm import read_algorithm as read_method
+from destiny.config.files import AgentFile, parse_address
+from destiny.config.network import LINK, read_link
+from destiny.config.network import read_network as read_whole_network
+from destiny.config.problem import ProblemTable, build_problem, shared_keys
+from destiny.config.schema import document
+from destiny.config.shares import file_options
+from destiny.config.tables import load
+from destiny.config.tables import read as read_tables
+from destiny.engines.same_settings import columns_of, plain
+from destiny.errors import SettingsError
+from destiny.networks.local_view import Neighbourhood
+from destiny.problems.cached import CachedProblem
+from destiny.problems.data.files import File
+from destiny.problems.data.partition import remote_source
+from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols.link import Link
+from destiny.run.asynchronous import prepared_async
+from destiny.run.choice import Choice, choose
+from destiny.run.clipped import shortage
+from destiny.run.forecast import totals_learnt
+from destiny.run.members import slowest_mixing
+from destiny.run.message_memory import unsteady
+from destiny.run.messages import PLAIN, Messages
+from destiny.run.options import SolveOptions
+from destiny.run.own_algorithm import as_algorithm
+from destiny.run.privacy import privacy_of, require_private_messages
+from destiny.run.private_sums import exposure
+from destiny.run.settings import settings_of
+from destiny.run.stopping import Rounds, Tolerance
+from destiny.storage import checkpoint as checkpoints
+
+MAX_VALUE = 200  # characters of a value in a HELLO; longer ones are sent as digests
+
+
+@shortage_is_temporary()
+def read(path: str | Path) -> Settings:
+    """Read and check an agent file; relative paths in it are relative to the file."""
+    path = Path(path)
+    asked = read_tables(AgentFile, load(path), str(path), tables=True)
+    folder, me, stop = path.parent, asked.agent, asked.stop
+    if stop.diameter is not None and stop.diameter >= me.agents:
+        raise SettingsError(
+            f"[stop] diameter must be at most {me.agents - 1}, the number of agents - 1; "
+            f"found {stop.diameter}"
+        )
+    neighbours = read_neighbours(asked.neighbour, me, folder)
+    start = asked.start.point(folder)
+    problem = read_problem(asked.problem, me, folder)
+    network = read_network(asked, neighbours, folder)
+    asynchronous = is_asynchronous(kind := asked.algorithm.get("kind"))
+    if asynchronous:
+        messages, disclosure = read_async_messages(asked.messages, str(kind))
+    else:
+        messages, disclosure = read_messages(asked.messages, me.index, network, neighbours)
+    require_private_messages(privacy_of(problem), messages.private)
+    tolerance = float(Tolerance(SolveOptions.tolerance if stop.tolerance is None else stop.tolerance).limit)
+    rounds = Rounds(SolveOptions.rounds if stop.rounds is None else stop.rounds).limit
+    late = read_late(me, asynchronous, network, neighbours)
+    link = read_link(asked.network or {})
+    algorithm, choice = read_algorithm(asked.algorithm, problem, network, tolerance, messages, late, link)
+    checkpoint = asked.run.checkpoint or SolveOptions.checkpoint_every
+    common = {
+        "problem": shared_keys(asked.problem, problem.shape[1]),
+        "agents": me.agents,
+        "n": problem.shape[0],
+        "messages": asdict(messages),  # the method that is chosen follows from them
+        "algorithm": settings_of(algorithm),
+        "rounds": rounds,
+        "tolerance": tolerance,
+        "start": f"seed {asked.start.seed}" if start is None else _digest(start.tobytes()),
+        "checkpoint": checkpoint,
+        **network_facts(network),
+        "columns": columns_of(problem),
+        **({"late": list(late)} if late else {}),
+    }
+    return Settings(
+        name=me.name,
+        index=me.index,
+        agents=me.agents,
+        run=me.run,
+        listen=Address(*parse_address(me.listen, "[agent] listen")),
+        out=folder / me.out,
+        deadline=me.deadline,
+        late=late,
+        removal=read_removal(me, asynchronous),
+        files=read_files(asked.tls, folder),
+        neighbours=neighbours,
+        problem=problem,
+        network=network,
+        start=start,
+        seed=asked.start.seed,
+        algorithm=algorithm,
+        choice=choice,
+        rounds=rounds,
+        tolerance=tolerance,
+        checkpoint=checkpoint,
+        every=asked.run.every or SolveOptions.every,
+        replay=read_replay(asked.run, asynchronous),
+        messages=messages,
+        participants=read_participants(asked.messages.participants, me, neighbours),
+        disclosure=disclosure + _about_method(problem, algorithm, messages),
+        common={name: _short(value) for name, value in plain(common).items()},
+    )
+
+
+def _about_method(
+    problem: ProblemBase, algorithm: AlgorithmBase | AsyncAlgorithmBase, messages: Messages
+) -> str:
+    """What neighbours learn by the method."""
+    if messages.private:
+        assert isinstance(algorithm, AlgorithmBase)
+        return f"; these sums are: {totals_learnt(problem, algorithm)}"
+    if algorithm.about is not None and algorithm.about.averaged:
+        return f"; what is averaged of each agent is {algorithm.about.averaged}"
+    return ""
+
+
+def network_facts(network: TopologyBase) -> dict[str, Any]:
+    """What all agents must know alike of their network."""
+    if not isinstance(network, Neighbourhood):
+        return {"network": checkpoints.network_digest(network), "diameter": network.diameter}
+    facts: dict[str, Any] = {"network": "each knows its neighbours", "diameter": network.diameter}
+    return facts if network.spectrum is None else facts | {"spectrum": network.spectrum}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _short(value: Any) -> Any:
+    """The value itself, or a digest of a long list: a HELLO has room for about a hundred values."""
+    text = json.dumps(value)
+    return value if len(text) <= MAX_VALUE else f"sha256 {_digest(text.encode())}"
+
+
+def read_files(table: files.Tls, folder: Path) -> TlsFiles:
+    """[tls]."""
+    crl = None if table.crl is None else folder / table.crl
+    return TlsFiles(folder / table.ca, folder / table.certificate, folder / table.key, crl)
+
+
+def read_problem(table: ProblemTable, me: files.Agent, folder: Path) -> ProblemBase:
+    """[problem], with the data of this agent only."""
+
+    def own(table: ProblemTable, key: str, agents: int, folder: Path) -> list[Any]:
+        silos: list[Any] = [remote_source] * agents
+        silos[me.index] = File(str(folder / getattr(table, key)), **file_options(table, key))
+        return silos
+
+    if table.privacy is not None:
+        table = msgspec.structs.replace(table, privacy=keep_secret(table.privacy, me))
+    return CachedProblem(build_problem(table, me.agents, folder, own))
+
+
+def keep_secret(privacy: Any, me: files.Agent) -> Any:
+    """[problem] privacy, with the secret of the noise beside the checkpoints: a restart must say the same."""
+    if privacy.secret is not None:
+        raise SettingsError(
+            "[problem] privacy has no key 'secret' here: agents keep it beside their checkpoints"
+        )
+    if privacy.seed is not None:
+        return privacy
+    return msgspec.structs.replace(privacy, secret=str(Path(me.out) / CHECKPOINTS / NOISE))
+
+
+def read_network(asked: AgentFile, neighbours: list[Neighbour], folder: Path) -> TopologyBase:
+    """[network] if it has links; else the network is what neighbours tell each other."""
+    mine, me = [n.index for n in neighbours], asked.agent
+    if asked.network is None or not asked.network.keys() - set(LINK):
+        return Neighbourhood(me.index, mine, me.agents, asked.stop.diameter, asked.stop.spectrum)
+    network = read_whole_network(asked.network, me.agents, folder)
+    edges = network.all_edges()
+    linked = sorted(int(edge.sum()) - me.index for edge in edges if me.index in edge)
+    if linked != mine:
+        raise SettingsError(
+            f"[network] links agent {me.index} with {linked}, but each [[neighbour]] is one of {mine}: "
+            "make them equal"
+        )
+    for n in neighbours:
+        around = frozenset(int(edge.sum()) - n.index for edge in edges if n.index in edge)
+        if n.around not in (None, around):
+            raise SettingsError(
+                f"[network] links agent {n.index} with {sorted(around)}, but [[neighbour]] {n.name!r} has "
+                f"neighbours = {sorted(n.around or ())}: make them equal"
+            )
+        n.around, n.degree_in_file = around, len(around)
+    return network
+
+
+def read_algorithm(
+    table: dict[str, Any],
+    problem: ProblemBase,
+    network: TopologyBase,
+    tolerance: float,
+    messages: Messages,
+    late: tuple[int, ...],
+    link: Link,
+) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
+    """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
+
+    Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
+    """
+    if table:
+        algorithm = read_method(table, "[algorithm]")
+        if isinstance(algorithm, AsyncAlgorithmBase):
+            if late and not isinstance(network, Neighbourhood):
+                algorithm = algorithm.on(slowest_mixing(network, late))
+            return prepared_async(algorithm, problem, network, messages), None
+        return as_algorithm(algorithm), None
+    choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
+    return choice.algorithm, choice
+
+
+def read_messages(
+    table: files.AgentMessages, index: int, network: TopologyBase, neighbours: list[Neighbour]
+) -> tuple[Messages, str]:
+    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
+
+    A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
+    """
+    setting, degree = table.private, len(neighbours)
+    plain = plain_messages(table)
+    if plain.few_bits and (unsteady_network := unsteady(plain, network)) is not None:
+        raise SettingsError(f"[messages] {unsteady_network}")
+    if plain.clip and (few := shortage(plain.clip, index, degree)) is not None:
+        raise SettingsError(f"[messages] {few}")
+    why = exposure(network)
+    if setting is False or (setting is None and why is not None):
+        reason = "" if setting is False else f" ({why})"
+        return plain, f"{plain}: each neighbour learns all numbers this agent sends{reason}"
+    if why is not None:
+        raise SettingsError(f"[messages] {why}")
+    if plain != PLAIN and setting is None:
+        key, value = ("bits", plain.bits) if plain.few_bits else ("clip", plain.clip)
+        raise SettingsError(
+            f"[messages] {key} = {value} cannot go with private messages, which agents use unless they are "
+            f"told otherwise: write private = false into [messages] of every agent's file, or leave {key} out"
+        )
+    return replace(plain, private=True), (
+        f"private messages: the other participants learn sums over all {network.agents} agents, who is "
+        "linked to whom, and when messages come"
+    )
+
+
+def read_participants(names: list[str], me: files.Agent, neighbours: list[Neighbour]) -> list[str]:
+    """participants of [messages]: who may take part, by index."""
+    if not names:
+        return []
+    if len(names) != me.agents or len(set(names)) != len(names):
+        raise SettingsError(
+            f"[messages] participants must be {me.agents} different names in the order of their index; "
+            f"found {len(names)}"
+        )
+    for name, index in [(me.name, me.index), *((n.name, n.index) for n in neighbours)]:
+        if names[index] != name:
+            raise SettingsError(
+                f"[messages] participants has {names[index]!r} as agent {index}, who is {name!r}: make them "
+                "equal"
+            )
+    return names
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of agent files, with what was added to them."""
+    return document("DESTINY agent", AgentFile)
