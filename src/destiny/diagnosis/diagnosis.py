@@ -23,6 +23,7 @@ from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
 from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
+from destiny.problems.own_problem import unwrap
 from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
@@ -128,7 +129,8 @@ def diagnose(
     )
     topology, regulariser = ready.network, ready.problem.regulariser
     centring = planned_rounds(ready.problem, topology)
-    pooled = ready.problem.pooled() if isinstance(ready.problem, Centred) else ready.problem
+    centred = unwrap(ready.problem, Centred)
+    pooled = ready.problem if centred is None else centred.pooled()
     if regulariser is not None:
         pooled = SmoothPart(pooled)  # data and curvature are those of f
     mass = pooled_mass(ready.problem)
@@ -149,7 +151,7 @@ def diagnose(
     case = Case(landscape, differences, Mixing.of(topology), tolerance, regulariser is not None)
     tell("trying the methods")
     # Centring takes rounds too.
-    as_given = isinstance(ready.problem, Centred) or ready.problem.generalised or case.regularised
+    as_given = ready.problem.centring or ready.problem.generalised or case.regularised
     trial_problem = ready.problem if as_given else whole
     trials = Trials(trial_problem, topology, ready.observed.X, case, messages)
     mismatches, predictions = predict_all(methods, ready.problem, topology, trials)

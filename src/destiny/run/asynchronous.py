@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from destiny.errors import MismatchError, SettingsError
-from destiny.problems import Centred
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.compatibility import require_fit
 from destiny.run.messages import PLAIN, Messages
@@ -17,7 +16,7 @@ def prepared_async(
 ) -> AsyncAlgorithmBase:
     """The method on this network, once it fits the problem, the network and the messages."""
     require_fit(algorithm, problem)
-    if isinstance(problem, Centred):
+    if problem.centring:
         raise MismatchError(
             f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
         )

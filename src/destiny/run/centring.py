@@ -13,6 +13,7 @@ from destiny.engines.team import Team
 from destiny.problems import Centred
 from destiny.problems.centred_problem import CONSTANT
 from destiny.problems.data.partition import Shift
+from destiny.problems.own_problem import unwrap
 from destiny.problems.quadratic import Quadratic
 from destiny.protocols import Array, Hosted, ProblemBase, TopologyBase
 from destiny.run.averaging import agree, require_seen, rounds_to_agree
@@ -89,27 +90,28 @@ class Report:
 
 def centre(problem: ProblemBase, network: TopologyBase, team: Team, saved: Saved | None) -> Centring | None:
     """Centre the data of a team's agents where the problem asks for it, before they are evaluated."""
-    if not isinstance(problem, Centred):
+    centred = unwrap(problem, Centred)
+    if centred is None:
         return None
     workers = [None] * len(team.hosts)
     if saved is None:
-        shifts_by_worker = team.each(lambda _, agents: find_shifts(problem, network, agents), workers)
+        shifts_by_worker = team.each(lambda _, agents: find_shifts(centred, network, agents), workers)
         shifts = {agent: shift for part in shifts_by_worker for agent, shift in part.items()}
         rounds = team.traffic.rounds
     else:
         ids = np.concatenate(team.hosts)
         state = saved.select(ids).state
-        if not {MEAN, SCALE} <= set(state) or state[MEAN].shape[1:] != (sum(problem.widths),):
+        if not {MEAN, SCALE} <= set(state) or state[MEAN].shape[1:] != (sum(centred.widths),):
             raise saved.refuse("is damaged: the mean of the data is missing or has another size")
         shifts = {int(i): Shift(m, s) for i, m, s in zip(ids, state[MEAN], state[SCALE], strict=True)}
         rounds = saved.facts[ROUNDS]
-    ready = problem.with_shifts(shifts)
+    ready = centred.with_shifts(shifts)
 
     def adopt(_: None, agents: HostedAgents) -> None:
         agents.hosted = ready.host(agents.ids.tolist())
 
     team.each(adopt, workers)
-    return Centring(problem, ready, shifts, rounds)
+    return Centring(centred, ready, shifts, rounds)
 
 
 def without_shifts(saved: Saved) -> Saved:
@@ -172,16 +174,24 @@ def uncentred(share: float) -> str | None:
 
 def planned_rounds(problem: ProblemBase, network: TopologyBase) -> int:
     """Rounds that centring takes, as far as they are known beforehand."""
-    if not isinstance(problem, Centred):
+    centred = unwrap(problem, Centred)
+    if centred is None:
         return 0
-    return (rounds_to_agree(network) or 0) * (2 if problem.standardise else 1)
+    return (rounds_to_agree(network) or 0) * (2 if centred.standardise else 1)
+
+
+def centring_settings(problem: ProblemBase) -> dict[str, bool]:
+    """Settings of centring that must be equal in all processes of a run; none if there is none."""
+    centred = unwrap(problem, Centred)
+    return {} if centred is None else centred.settings
 
 
 def centring_sums(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[int]:
     """Numbers in a message of each of the averages before the first step: words, where they are private."""
-    if not isinstance(problem, Centred):
+    centred = unwrap(problem, Centred)
+    if centred is None:
         return []
-    sums = [sum(problem.widths) + 1, *([problem.widths[0]] if problem.standardise else [])]
+    sums = [sum(centred.widths) + 1, *([centred.widths[0]] if centred.standardise else [])]
     if messages.private:  # wide words, and one that shows whether masks cancel
         return [WIDE * count + 1 for count in sums]
     by_sums = network.tree is not None and not messages.clip  # elsewhere sizes are sent along

@@ -9,7 +9,6 @@ import numpy as np
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Team
 from destiny.errors import MismatchError, NetworkError
-from destiny.problems import Centred
 from destiny.protocols import AlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.messages import Messages
 from destiny.run.stopping import CONVERGED, Stop
@@ -22,7 +21,7 @@ def require_clip(messages: Messages, algorithm: AlgorithmBase, problem: ProblemB
         return
     if algorithm.about is not None and algorithm.about.totals:
         what = f"{algorithm.kind} averages by exact totals"
-    elif isinstance(problem, Centred):
+    elif problem.centring:
         what = "centring needs the exact mean of all data"
     elif problem.generalised:
         what = "the constraint X^T M X = I needs the exact sum of all M_i"

@@ -54,7 +54,7 @@ def make_result(
     """The result of a run that ended after ``moment``; ``remarks`` are notes from before its end."""
     assert observed.measures is not None
     team, X, finite = moment.team, answer(moment, problem.regulariser), moment.spread.finite
-    axes, sentences = None, list(remarks)
+    axes, sentences = None, [*remarks, *problem.remarks()]
     if decentralised:
         stop = contradicted(stop, observed.measures, tolerance)
     if finite and stop.converged:

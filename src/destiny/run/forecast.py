@@ -10,6 +10,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.private_sums import PrivateSums
 from destiny.engines.silent_agents import SilentAgents
 from destiny.problems import Centred
+from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
 from destiny.run import private_products
@@ -39,7 +40,8 @@ def silent_step(
     if private is not None:  # noise is drawn for what is sent, and for nothing else
         hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
-        hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
+        centred = unwrap(problem, Centred)
+        hosted = (problem if centred is None else centred.inner).host([agent])
     agents = HostedAgents([agent], hosted, network, None)  # type: ignore[arg-type]
     if messages.private:
         agents.private_sums = PrivateSums(network.agents)
@@ -98,9 +100,9 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
 def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
     """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
     totals = []
-    if isinstance(problem, Centred):
+    if (centred := unwrap(problem, Centred)) is not None:
         totals.append(CENTRED)
-        totals += [STANDARDISED] if problem.standardise else []
+        totals += [STANDARDISED] if centred.standardise else []
     about = algorithm.about
     totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
     return "; ".join([*totals, *ALWAYS])

@@ -16,7 +16,6 @@ from destiny.engines.same_settings import columns_of
 from destiny.engines.silent_agents import SilentAgents
 from destiny.engines.team import Engine, Team
 from destiny.engines.traffic import Traffic
-from destiny.problems import Centred
 from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
@@ -28,7 +27,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run import clipped, constraint, message_memory, private_products
-from destiny.run.centring import centre, without_shifts
+from destiny.run.centring import centre, centring_settings, without_shifts
 from destiny.run.choice import choose
 from destiny.run.inputs import check_inputs, prepared_algorithm
 from destiny.run.messages import PLAIN, Messages
@@ -160,7 +159,7 @@ def _facts(
         "mini-batches": problem.batches,
         "regulariser": repr(problem.regulariser),
         "constraint X^T M X = I": problem.generalised,
-        "centring": problem.settings if isinstance(problem, Centred) else {},
+        "centring": centring_settings(problem),
         "privacy": {} if (private := privacy_of(problem)) is None else private.settings,
         "columns": columns_of(problem),
         "network": checkpoints.network_digest(network),

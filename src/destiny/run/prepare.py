@@ -9,7 +9,6 @@ from typing import Any
 from destiny.engines import Local
 from destiny.engines.ranks.launch import launched
 from destiny.errors import SettingsError
-from destiny.problems import Centred
 from destiny.protocols import (
     Algorithm,
     Array,
@@ -20,7 +19,7 @@ from destiny.protocols import (
 from destiny.protocols.link import checked_link
 from destiny.run import clipped, constraint, message_memory, privacy, private_products, square
 from destiny.run.agreement import DecentralisedStop
-from destiny.run.centring import planned_rounds
+from destiny.run.centring import centring_settings, planned_rounds
 from destiny.run.checkpointing import CheckpointFolder
 from destiny.run.choice import Choice, choose
 from destiny.run.driver import Driver
@@ -92,7 +91,7 @@ def prepare(
 
     def identity() -> dict[str, Any]:
         """What must be equal for a checkpoint to be this run's."""
-        centred = ours.settings if isinstance(ours, Centred) else {}
+        centred = centring_settings(ours)
         return {
             "shape": list(X.shape),
             # The network first: settings may follow from it.
