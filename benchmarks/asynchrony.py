@@ -24,7 +24,7 @@ import numpy as np
 
 import destiny
 from destiny import networks, problems
-from destiny.problems.data.partition import split_columns
+from destiny.problems.data.partition import split_rows
 from destiny.protocols import Problem, TopologyBase
 from destiny.simulation import World
 from destiny.simulation.barrier import BarrierClock
@@ -48,8 +48,8 @@ def olsr(agents: int, seed: int) -> Problem:  # noqa: ARG001
 
 def sdl(agents: int, seed: int) -> Problem:
     first = 3200 * (seed % 18)
-    data = destiny.datasets.mnist().data[:, first : first + 3200]
-    return problems.SDL(list(split_columns(data, agents, what="mnist")), 1, scale=1 / 255)
+    data = destiny.datasets.mnist().data[first : first + 3200]
+    return problems.SDL(list(split_rows(data, agents, what="mnist")), 1, scale=1 / 255)
 
 
 def apart(agents: int, seed: int) -> Problem:
@@ -57,7 +57,7 @@ def apart(agents: int, seed: int) -> Problem:
     n, p = 4 * agents, 3
     basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
     scales = np.sqrt(agents * np.r_[np.linspace(2, 1.2, p), np.linspace(1, 0.05, n - p)])
-    return problems.PCA([basis[:, i::agents] * scales[i::agents] for i in range(agents)], p)
+    return problems.PCA([(basis[:, i::agents] * scales[i::agents]).T for i in range(agents)], p)
 
 
 PROBLEMS: dict[str, Callable[[int, int], Problem]] = {"PCA": pca, "apart": apart, "SDL": sdl, "OLSR": olsr}

@@ -16,18 +16,18 @@ Instance = Callable[[int], tuple[Any, Any]]
 def cifar(gray: bool) -> tuple[Any, Any]:
     """10,000 images of CIFAR-10 less their mean, and their classes; gray ones have 16 x 16 pixels."""
     dataset = destiny.datasets.cifar10()
-    A = dataset.data[:, :10_000] / 255
+    A = dataset.data[:10_000] / 255
     if gray:
-        A = A.reshape(3, 16, 2, 16, 2, -1).mean(axis=(0, 2, 4)).reshape(256, -1)
-    return A - A.mean(axis=1, keepdims=True), dataset.labels[:10_000]
+        A = A.reshape(-1, 3, 16, 2, 16, 2).mean(axis=(1, 3, 5)).reshape(-1, 256)
+    return A - A.mean(axis=0), dataset.labels[:10_000]
 
 
 @cache
 def mnist() -> tuple[Any, Any]:
     """10,000 digits of MNIST less their mean, and their classes."""
     dataset = destiny.datasets.mnist()
-    A = dataset.data[:, ::6] / 255
-    return A - A.mean(axis=1, keepdims=True), dataset.labels[::6]
+    A = dataset.data[::6] / 255
+    return A - A.mean(axis=0), dataset.labels[::6]
 
 
 def images(load: Callable[[], tuple[Any, Any]], p: int, by_label: bool = False) -> Instance:
@@ -35,7 +35,7 @@ def images(load: Callable[[], tuple[Any, Any]], p: int, by_label: bool = False) 
 
     def make(seed: int) -> tuple[Any, Any]:
         A, labels = load()
-        A = A[:, np.argsort(labels, kind="stable")] if by_label else A
+        A = A[np.argsort(labels, kind="stable")] if by_label else A
         return destiny.problems.pca.from_data(A, p, 32), networks.erdos_renyi(32, prob=0.3, seed=seed)
 
     return make

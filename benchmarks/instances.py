@@ -87,12 +87,12 @@ def _problem(kind: str, agents: int, different: bool, rng: np.random.Generator) 
             weight *= np.where((np.arange(n) + agent) % 3 == 0, 1.0, 0.1)
         data.append(size * basis @ (weight[:, None] * rng.standard_normal((n, samples))) / np.sqrt(samples))
     if kind == "pca":
-        return destiny.problems.PCA(data, p)
+        return destiny.problems.PCA([a.T for a in data], p)
     truth = np.linalg.qr(rng.standard_normal((n, p)))[0]
     noise = 0.1 * float(np.mean([np.abs(A).mean() for A in data]))
     targets = [truth.T @ A + noise * rng.standard_normal((p, samples)) for A in data]
     if kind == "olsr":
-        return destiny.problems.OLSR(data, targets)
+        return destiny.problems.OLSR([a.T for a in data], [a.T for a in targets])
 
     def value(X: Any, A: Any, B: Any) -> float:
         return float(0.5 * np.sum((A.T @ X - B.T) ** 2))

@@ -48,7 +48,7 @@ def regression(seed: int) -> tuple[Any, Any]:
     C = rng.standard_normal((n, m)) * np.geomspace(1, 0.01, n)[:, None] / np.sqrt(m)
     X = np.linalg.qr(rng.standard_normal((n, p)))[0]
     D = X.T @ C + 0.1 / np.sqrt(m) * rng.standard_normal((p, m))
-    return olsr.from_data(C, D, agents), networks.erdos_renyi(agents, prob=0.4, seed=seed)
+    return olsr.from_data(C.T, D.T, agents), networks.erdos_renyi(agents, prob=0.4, seed=seed)
 
 
 def logarithms(network: Network) -> Instance:
@@ -87,7 +87,7 @@ def quartic(seed: int) -> tuple[Any, Any]:
 
 @cache
 def digits() -> Any:
-    return destiny.datasets.mnist().data[:, ::6]
+    return destiny.datasets.mnist().data[::6]
 
 
 def mnist(seed: int) -> tuple[Any, Any]:

@@ -38,7 +38,7 @@ def pca(agents: int, different: bool) -> Callable[[int], Any]:
         if different:
             weights = [np.where((np.arange(30) + k) % 3 == 0, 1.5, 0.8) for k in range(agents)]
             parts = [w[:, None] * part for w, part in zip(weights, parts, strict=True)]
-        return destiny.problems.PCA(parts, 3)
+        return destiny.problems.PCA([a.T for a in parts], 3)
 
     return make
 

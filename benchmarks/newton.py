@@ -29,7 +29,7 @@ def by_class(load: Callable[[], Any], p: int) -> Instance:
 
     def make(seed: int) -> tuple[Any, Any]:
         data = load()
-        A = data.data[np.argsort(data.target, kind="stable")].T
+        A = data.data[np.argsort(data.target, kind="stable")]
         return destiny.problems.pca.from_data(A, p, 8), networks.erdos_renyi(8, prob=0.5, seed=seed)
 
     return make
@@ -42,7 +42,7 @@ def two_directions(seed: int) -> tuple[Any, Any]:
     sizes = 0.9 ** (np.arange(1, 101) / 2)
     seen = [(2 * i + np.arange(2)) % 100 for i in range(32)]
     silos = [U[:, few] * sizes[few] @ rng.standard_normal((2, 20)) for few in seen]
-    return destiny.problems.pca.PCA(silos, 5), networks.erdos_renyi(32, prob=0.3, seed=seed)
+    return destiny.problems.pca.PCA([a.T for a in silos], 5), networks.erdos_renyi(32, prob=0.3, seed=seed)
 
 
 def mnist_pca(seed: int) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ METHODS: dict[str, tuple[Callable[[], Any], float | None]] = {
 @cache
 def centred_images() -> Any:
     images = destiny.datasets.mnist().data.astype(np.float32) / 255
-    return images - images.mean(axis=1, keepdims=True)
+    return images - images.mean(axis=0)
 
 
 def mnist_pca(p: int) -> Callable[[int], Any]:

@@ -89,7 +89,7 @@ def of_tables() -> Iterator[Row]:
         A /= np.where((spread := A.std(axis=0)) > 0, spread, 1.0) if scaled else 1.0
         for k in range(2):
             label, network = list(NETWORKS.items())[(number + k) % len(NETWORKS)]
-            problem = CachedProblem(destiny.problems.pca.from_data(A.T, 2, network.agents))
+            problem = CachedProblem(destiny.problems.pca.from_data(A, 2, network.agents))
             trials = trials_on(problem, network, seed=200 + number)
             name = f"{table}{', sorted' * ordered}{', scaled' * scaled}, {label}"
             for method in (DestinyMomentum(), Destiny(), DeEPCA()):

@@ -27,7 +27,7 @@ def pca() -> Problem:
 
 
 def sdl() -> Problem:
-    return problems.sdl.from_data(np.random.default_rng(4).standard_normal((30, 600)), 2, 8)
+    return problems.sdl.from_data(np.random.default_rng(4).standard_normal((30, 600)).T, 2, 8)
 
 
 def olsr() -> Problem:

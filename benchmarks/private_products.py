@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     data = destiny.datasets.load(options.data).data.astype(np.float32) / 255
     bound, mean_bound = BOUNDS[options.data]
-    rows = data.T - data.mean(axis=1)
+    rows = data - data.mean(axis=0)
     exact = second_moments(rows)
     best = eigsh(exact, P, which="LA")[0].sum()
     norms = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -14,7 +14,7 @@ from destiny.engines import Local
 def problem(agents: int):
     """PCA with n = 20, p = 2 and 5 samples an agent."""
     return destiny.problems.pca.from_data(
-        np.random.default_rng(0).standard_normal((20, 5 * agents)), 2, agents
+        np.random.default_rng(0).standard_normal((20, 5 * agents)).T, 2, agents
     )
 
 

@@ -29,7 +29,7 @@ def contestants(n: int, m: int, p: int, agents: int) -> dict[str, Callable[[], o
     x32 = X.astype(np.float32)
 
     def gradient(data: NDArray[Any], precision: sdl.Precision) -> Callable[[], object]:
-        hosted = sdl.from_data(data.T, p, agents, precision=precision).host(range(agents))
+        hosted = sdl.from_data(data, p, agents, precision=precision).host(range(agents))
         return lambda: hosted.gradient(stack)
 
     return {

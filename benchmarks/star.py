@@ -54,7 +54,7 @@ def table(load: Any, p: int) -> Any:
         X = load().data
         X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
         order = np.random.default_rng(seed).permutation(len(X))
-        return destiny.problems.pca.from_data(X[order].T, p, 8)
+        return destiny.problems.pca.from_data(X[order], p, 8)
 
     return make
 

@@ -50,7 +50,9 @@ def hospitals() -> tuple[destiny.problems.PCA, destiny.networks.Network]:
         common @ rng.standard_normal((2, 60)) + rng.uniform(0, 2, (12, 1)) * rng.standard_normal((12, 60))
         for _ in range(8)
     ]
-    return destiny.problems.PCA(silos, p=2), destiny.networks.random_regular(8, degree=3, seed=0)
+    return destiny.problems.PCA([a.T for a in silos], p=2), destiny.networks.random_regular(
+        8, degree=3, seed=0
+    )
 
 
 def bias() -> None:
@@ -148,7 +150,7 @@ def penalty() -> None:
     slow = destiny.Destiny(step_size=Constant(0.005), beta=30.0, direction="landing")
     positions = []
     for moment in destiny.iterate(
-        destiny.problems.PCA(silos, p=1), destiny.networks.ring(4), slow, start=starts
+        destiny.problems.PCA([a.T for a in silos], p=1), destiny.networks.ring(4), slow, start=starts
     ):
         positions.append(moment.X[:, :, 0])
         if moment.step >= 400:

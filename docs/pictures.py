@@ -188,7 +188,7 @@ def differential_privacy() -> None:
     """What noise costs on the digits; the numbers are printed as the table of docs/differential-privacy.md."""
     rows = load_digits().data
     centred = rows - rows.mean(axis=0)
-    problem = destiny.problems.pca.from_data(rows.T, p=5, agents=8)
+    problem = destiny.problems.pca.from_data(rows, p=5, agents=8)
     best = float(np.sum(PCA(5).fit(rows).singular_values_ ** 2))
 
     def axes(epsilon: float, noise: Any, seed: int) -> Any:

@@ -104,7 +104,7 @@ def main() -> None:
     command("agents", "init", OUT / "experiment.toml", "--hosts", hosts, "--out", OUT, "--run", "demo")
     command("certificates", OUT)
     rng = np.random.default_rng(0)
-    silos = [rng.standard_normal((N, 200 + 50 * k)) * 0.999 ** np.arange(N)[:, None] for k in range(6)]
+    silos = [rng.standard_normal((200 + 50 * k, N)) * 0.999 ** np.arange(N) for k in range(6)]
     for k, name in enumerate(NAMES):
         np.save(OUT / name / f"data-{k}.npy", silos[k])
     say("\nEach agent has a folder with its file, its key and its data, and nobody else's:")

@@ -170,7 +170,7 @@ def race(label: str, kind: str, silos: list) -> tuple[float, int, list[Outcome]]
 def main() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     rng = np.random.default_rng(0)
-    silos = [rng.standard_normal((20, 30)) * 0.77 ** np.arange(20)[:, None] for _ in NAMES]
+    silos = [rng.standard_normal((30, 20)) * 0.77 ** np.arange(20) for _ in NAMES]
     pooled = destiny.problems.pca.solution(destiny.problems.PCA(silos, p=2))
     console.print(
         f"Eight agents over TLS. A gradient takes {SECONDS:g} s, at {SLOW} {TIMES} times as long; {VICTIM} "

@@ -63,7 +63,7 @@ def picture(path, truth, answers, A):
 def main(path=None):
     truth, silos = samples(np.random.default_rng(0))
     network = destiny.networks.grid(2, 4)
-    plain = destiny.solve(destiny.problems.PCA([A.T for A in silos], p=P), network)
+    plain = destiny.solve(destiny.problems.PCA(silos, p=P), network)
     robust = destiny.problems.custom.problem(value, gradient, data=silos, shape=(N, P))
     check = destiny.check_gradient(robust, plain.X)
     print(check)

@@ -15,7 +15,7 @@ class Dataset(BaseDataset):
     def get_data(self):
         """Read it from DESTINY_DATA; without its files the data set is skipped and says what is missing."""
         try:
-            data = destiny.datasets.mnist().data[:, : self.images]
+            data = destiny.datasets.mnist().data[: self.images]
         except destiny.DestinyError as error:
             return {"problem": None, "reason": str(error)}
         problem = destiny.problems.sdl.from_data(data, p=self.p, agents=self.agents, scale=1 / 255)

@@ -381,9 +381,9 @@ def test_a_checkpoint_of_other_data_or_another_run_is_refused(tmp_path, monkeypa
     problem, rng = 'kind = "pca"\ndata = "data.npy"\np = 3', np.random.default_rng(0)
     party = Party(tmp_path, PAIR, problem=problem, stop="rounds = 90\ntolerance = 0", run=OFTEN, deadline=4)
     for i in range(2):
-        np.save(party.home(i) / "data.npy", rng.standard_normal((12, 45)))
+        np.save(party.home(i) / "data.npy", rng.standard_normal((45, 12)))
     stopped_midway(party, monkeypatch)
-    np.save(party.home(0) / "data.npy", rng.standard_normal((12, 45)))
+    np.save(party.home(0) / "data.npy", rng.standard_normal((45, 12)))
     other = party.thread(1)
     with pytest.raises(destiny.CheckpointError, match="belongs to other data"):
         party.thread(0).end()

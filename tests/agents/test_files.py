@@ -130,7 +130,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     told = command("agents", "init", experiment, "--hosts", hosts, "--out", out, "--run", "trial")
     assert [Path(line) for line in told.splitlines()] == [out / name / "agent.toml" for name in "abc"]
     assert "for trying out" in command("certificates", out)
-    parts = [np.random.default_rng(k).standard_normal((10, 40)) for k in range(3)]
+    parts = [np.random.default_rng(k).standard_normal((40, 10)) for k in range(3)]
     for k, name in enumerate("abc"):
         np.save(out / name / f"part-{k}.npy", parts[k])
         assert (out / name / "key.pem").stat().st_mode & 0o777 == 0o600
@@ -264,7 +264,7 @@ def test_init_takes_over_what_agents_know_and_its_comments_are_true(tmp_path):
 def test_init_without_a_method_takes_the_default_one_and_its_files_are_accepted(tmp_path):
     made = scaffold.write_agent_files("path", "a:1,b:2,c:3", tmp_path / "out", "run")
     for path in made:
-        np.save(path.parent / "data.npy", np.ones((5, 9)))
+        np.save(path.parent / "data.npy", np.ones((9, 5)))
     read = [agents.read(path).algorithm for path in made]
     assert read[0] == read[1] == read[2]
     assert hash(read[0]) == hash(read[1])
@@ -435,7 +435,7 @@ def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkey
 def test_the_file_of_the_documentation_is_accepted(tmp_path):
     (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/agents.md").read_text(), re.DOTALL)
     (tmp_path / "agent.toml").write_text(text)
-    np.save(tmp_path / "data.npy", np.random.default_rng(0).standard_normal((30, 320)))
+    np.save(tmp_path / "data.npy", np.random.default_rng(0).standard_normal((320, 30)))
     settings = agents.read(tmp_path / "agent.toml")
     assert settings.neighbours
     assert settings.deadline == 600

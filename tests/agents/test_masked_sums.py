@@ -191,7 +191,7 @@ def test_other_data_after_a_restart_are_not_sent(tmp_path, monkeypatch):
         run="checkpoint = 10",
         deadline=1,
     )
-    data = np.random.default_rng(0).standard_normal((3, 6, 20))
+    data = np.random.default_rng(0).standard_normal((3, 20, 6))
     for i in range(3):
         np.save(party.home(i) / "mine.npy", data[i])
     crashed(party, monkeypatch, 1, 1)

@@ -41,7 +41,7 @@ def with_data(party):
     """The same party with a file of data at every agent."""
     rng = np.random.default_rng(1)
     for i in range(party.size):
-        np.save(party.home(i) / "data.npy", rng.standard_normal((6, 30)))
+        np.save(party.home(i) / "data.npy", rng.standard_normal((30, 6)))
     return party
 
 
@@ -83,7 +83,7 @@ def test_a_default_that_is_written_out_is_no_difference(kind):
     plain = {"kind": kind} | ({"targets": "mine.npy"} if kind == "olsr" else {})
     defaults = {f.encode_name: f.default for f in FIELDS if f.default not in (None, msgspec.NODEFAULT)}
     assert defaults.keys() == {"scale", "precision", "standardise"}
-    others = {"data": "other.npy", "samples": "rows", "center": False}
+    others = {"data": "other.npy", "samples": "columns", "center": False}
     assert shared(**plain) == shared(**plain, **defaults, **others)
     for key, default in defaults.items():  # those of the files are those of the problems
         parameter = signature(KINDS[kind].make).parameters.get(key)
@@ -98,7 +98,7 @@ def test_a_default_that_is_written_out_is_no_difference(kind):
 
 def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
     party = with_data(Party(tmp_path, PAIR, problem=f"{SDL}\nscale = 10"))
-    party.write(1, problem=f'{SDL}\nscale = 10.0\nsamples = "columns"')
+    party.write(1, problem=f'{SDL}\nscale = 10.0\nsamples = "rows"')
     assert party.settings(0).hello.digest == party.settings(1).hello.digest
 
 

@@ -86,10 +86,10 @@ def test_the_answer_is_everybodys_and_its_variance_that_of_all_data(tmp_path):
     party = Party(tmp_path, RING)
     outcomes = party.go()
     problem = party.asked.problem.inner
-    data = [problem._silos.load(i) for i in range(party.size)]
+    data = [problem.data.load(i).table for i in range(party.size)]
     total = sum(np.sum(A**2) for A in data)
     for outcome in outcomes:
-        kept = sum(np.sum((A.T @ outcome.X) ** 2) for A in data)
+        kept = sum(np.sum((A @ outcome.X) ** 2) for A in data)
         assert outcome.explained == pytest.approx(kept / total, rel=1e-10)
         assert outcome.objective == pytest.approx(-kept / 2 / party.size, rel=1e-10)
         assert np.abs(outcome.X - outcomes[0].X).max() < 1e-12
@@ -99,8 +99,7 @@ def test_the_answer_is_everybodys_and_its_variance_that_of_all_data(tmp_path):
 
 
 def test_each_agent_reads_its_own_data_only(tmp_path):
-    A = np.random.default_rng(0).standard_normal((8, 60))
-    parts = np.array_split(A, 3, axis=1)
+    parts = np.array_split(np.random.default_rng(0).standard_normal((60, 8)), 3)
     party = Party(tmp_path, destiny.networks.path(3), problem='kind = "pca"\ndata = "mine.npy"\np = 2')
     for i, part in enumerate(parts):
         np.save(party.home(i) / "mine.npy", part)  # there is no file of anybody else's in an agent's folder

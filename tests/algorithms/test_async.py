@@ -284,7 +284,8 @@ def test_data_in_other_units_give_the_same_iterates():
     rng = np.random.default_rng(0)
     parts = [rng.standard_normal((8, 12)) for _ in range(6)]
     runs = [
-        AsyncAgents(destiny.problems.PCA([scale * a for a in parts], 2), NETWORK) for scale in (1.0, 1024.0)
+        AsyncAgents(destiny.problems.PCA([(scale * a).T for a in parts], 2), NETWORK)
+        for scale in (1.0, 1024.0)
     ]
     for _ in range(40):
         for agents in runs:
@@ -294,7 +295,7 @@ def test_data_in_other_units_give_the_same_iterates():
 
 def test_one_agent_alone():
     data = np.random.default_rng(0).standard_normal((6, 40))
-    problem = destiny.problems.PCA([data], 2)
+    problem = destiny.problems.PCA([data.T], 2)
     agents = AsyncAgents(problem, destiny.networks.complete(1), DestinyAsync(lambda_=0))
     for _ in range(600):
         agents.wake(0)

@@ -71,9 +71,9 @@ def test_measures_do_not_depend_on_the_coordinates():
     problem, rng = generalised(), np.random.default_rng(3)
     T = rng.standard_normal((12, 12)) + 4 * np.eye(12)
     A = [rng.standard_normal((12, 15)) for _ in range(6)]
-    plain = Generalised(destiny.problems.PCA(A, 3), [problem.part(i) for i in range(6)])
+    plain = Generalised(destiny.problems.PCA([a.T for a in A], 3), [problem.part(i) for i in range(6)])
     turned = Generalised(
-        destiny.problems.PCA([T.T @ a for a in A], 3), [T.T @ problem.part(i) @ T for i in range(6)]
+        destiny.problems.PCA([(T.T @ a).T for a in A], 3), [T.T @ problem.part(i) @ T for i in range(6)]
     )
     X = rng.standard_normal((12, 3))
     a, b = (
@@ -153,7 +153,7 @@ def test_it_works_on_networks_that_change_and_on_one_agent():
 def test_a_square_x_is_tried_from_both_halves():
     rng = np.random.default_rng(0)
     problem = destiny.problems.OLSR(
-        [rng.standard_normal((3, 9)) for _ in range(4)], [rng.standard_normal((3, 9)) for _ in range(4)]
+        [rng.standard_normal((3, 9)).T for _ in range(4)], [rng.standard_normal((3, 9)).T for _ in range(4)]
     )
     M = [A @ A.T for A in rng.standard_normal((4, 3, 5))]
     result = destiny.solve(Generalised(problem, M), destiny.networks.ring(4), rounds=6000)
@@ -179,7 +179,8 @@ def test_mistakes_are_refused_in_words():
     problem, eye = small_problem("pca"), np.eye(12)
     for M, words in (
         ([eye] * 5, "one matrix M_i for each of the 6 agents; found 5"),
-        ([eye[:, :3]] * 6, "must be 12 x 12"),
+        ([eye[:3]] * 6, "must be 12 x 12"),
+        ([eye[:, :3]] * 6, r"must have 12 columns like everyone's; found shape \(12, 3\)$"),
         ([eye + np.eye(12, k=1)] * 6, "agent 0's M must be symmetric"),
         ([np.full((12, 12), np.nan)] * 6, "finite"),
     ):

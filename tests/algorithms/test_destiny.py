@@ -108,7 +108,7 @@ def test_scaling_by_any_factor_keeps_the_iterates(factor):
     A = np.random.default_rng(0).standard_normal((12, 90))
     network, root = destiny.networks.erdos_renyi(6, prob=0.6, seed=0), np.sqrt(factor)
     states = [
-        run(destiny.problems.pca.from_data(scale * A, 3, 6), network, destiny.Destiny(), 20)
+        run(destiny.problems.pca.from_data((scale * A).T, 3, 6), network, destiny.Destiny(), 20)
         for scale in (1.0, root)
     ]
     np.testing.assert_allclose(states[0].X, states[1].X, atol=1e-8, rtol=0)
@@ -132,7 +132,9 @@ def test_small_regressions_converge(seed):
     p = int(rng.integers(1, n + 1))
     silos, targets = rng.standard_normal((d, n, 20)), rng.standard_normal((d, p, 20))
     result = destiny.solve(
-        destiny.problems.OLSR(list(silos), list(targets)), destiny.networks.complete(d), destiny.Destiny()
+        destiny.problems.OLSR([a.T for a in silos], [a.T for a in targets]),
+        destiny.networks.complete(d),
+        destiny.Destiny(),
     )
     assert result.converged, result
 
@@ -140,7 +142,7 @@ def test_small_regressions_converge(seed):
 def test_pca_with_p_equal_n_is_stationary_everywhere():
     A = np.random.default_rng(0).standard_normal((4, 30))
     result = destiny.solve(
-        destiny.problems.pca.from_data(A, p=4, agents=3), destiny.networks.ring(3), destiny.Destiny()
+        destiny.problems.pca.from_data(A.T, p=4, agents=3), destiny.networks.ring(3), destiny.Destiny()
     )
     assert result.converged
     assert result.steps == 0
@@ -214,7 +216,7 @@ def test_a_penalty_below_its_threshold_is_noticed_and_mended(fraction):
     rng = np.random.default_rng(0)
     C = rng.standard_normal((12, 90))
     D = np.zeros((3, 90))  # min ||C^T X||^2: multiplier 2 X^T C C^T X / d, positive
-    problem = destiny.problems.olsr.from_data(C, D, agents=6)
+    problem = destiny.problems.olsr.from_data(C.T, D.T, agents=6)
     values, vectors = np.linalg.eigh(C @ C.T / 6)
     X0, threshold = vectors[:, :3], 1.5 * 2 * values[2]
     network = destiny.networks.complete(6)
@@ -236,7 +238,7 @@ def test_an_automatic_penalty_grows_where_the_iterates_run_away():
     rng = np.random.default_rng(0)
     C = np.diag(np.linspace(1, 30, 12)) @ rng.standard_normal((12, 90))
     X0 = np.linalg.eigh(C @ C.T)[1][:, :3]  # the smallest directions: the gradient there is small
-    problem = destiny.problems.olsr.from_data(C, np.zeros((3, 90)), agents=6)
+    problem = destiny.problems.olsr.from_data(C.T, np.zeros((90, 3)), agents=6)
     start = stiefel.polar(X0 + 1e-3 * rng.standard_normal((12, 3)))
     result = destiny.solve(problem, destiny.networks.complete(6), destiny.Destiny(), start=start, rounds=8000)
     assert result.converged, result
@@ -251,17 +253,19 @@ def test_an_objective_that_curves_upwards_across_the_manifold_converges(network,
     """Robust PCA: sym(X^T grad f) is 0 on the manifold and grows off it: no gradient there shows it."""
     rng = np.random.default_rng(seed)
     plane = np.linalg.qr(rng.standard_normal((12, 3)))[0]
-    silos = [2 * plane @ rng.standard_normal((3, 20)) + 0.1 * rng.standard_normal((12, 20)) for _ in range(6)]
+    silos = [
+        2 * rng.standard_normal((20, 3)) @ plane.T + 0.1 * rng.standard_normal((20, 12)) for _ in range(6)
+    ]
     for A in silos:
-        A[:, :4] = 3 * rng.standard_normal((12, 4))  # outliers
+        A[:4] = 3 * rng.standard_normal((4, 12))  # outliers
 
     def residual(X, A):
-        R = A - X @ (X.T @ A)
-        return R, np.sqrt(0.01 + np.sum(R**2, axis=0))
+        R = A - (A @ X) @ X.T
+        return R, np.sqrt(0.01 + np.sum(R**2, axis=1, keepdims=True))
 
     def gradient(X, A):
         R, sizes = residual(X, A)
-        return -(R / sizes) @ (A.T @ X) - A @ ((R / sizes).T @ X)
+        return -(R / sizes).T @ (A @ X) - A.T @ ((R / sizes) @ X)
 
     problem = destiny.problems.custom.problem(
         lambda X, A: residual(X, A)[1].sum(), gradient, shape=(12, 3), data=silos
@@ -320,7 +324,7 @@ def test_gossip_rounds_at_the_start_are_counted_and_only_spent_when_asked():
 def test_agents_without_samples_or_with_zeros_only_take_part():
     A = np.random.default_rng(0).standard_normal((10, 40))
     silos = [A[:, :20], np.empty((10, 0)), np.zeros((10, 7)), A[:, 20:], np.empty((10, 0))]
-    problem = destiny.problems.PCA(silos, 2)
+    problem = destiny.problems.PCA([a.T for a in silos], 2)
     result = destiny.solve(problem, destiny.networks.path(5), destiny.Destiny(), rounds=5000)
     assert result.converged, result
     known = np.linalg.svd(A)[0][:, :2]
@@ -328,7 +332,7 @@ def test_agents_without_samples_or_with_zeros_only_take_part():
 
 
 def test_all_data_zero_is_stationary_at_once():
-    problem = destiny.problems.PCA([np.zeros((5, 3))] * 3, 2)
+    problem = destiny.problems.PCA([np.zeros((3, 5))] * 3, 2)
     result = destiny.solve(problem, destiny.networks.ring(3), destiny.Destiny())
     assert result.converged
     assert result.steps == 0

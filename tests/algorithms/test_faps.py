@@ -28,7 +28,7 @@ def test_the_centre_hears_the_mean_and_tells_it_to_all(weights):
 def test_agents_that_see_different_directions_agree_too(seed):
     rng = np.random.default_rng(seed)
     silos = [rng.standard_normal((15, 4)) * 0.7 ** np.arange(15)[:, None] for _ in range(8)]
-    problem = destiny.problems.PCA(silos, 2)
+    problem = destiny.problems.PCA([a.T for a in silos], 2)
     result = destiny.solve(problem, destiny.networks.star(8), FAPS(), rounds=4000)
     assert result.converged, result
     assert subspace_distance(result.X, destiny.problems.pca.solution(problem)) < 1e-7

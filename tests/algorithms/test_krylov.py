@@ -112,8 +112,8 @@ def test_the_division_of_the_data_makes_no_difference():
         50
     )  # two columns are two directions
     silos = [*np.split(A, 25, axis=1), np.zeros((50, 0)), 1e-3 * rng.standard_normal((50, 40))]
-    problem = destiny.problems.PCA(silos, 4)
-    pooled = destiny.problems.PCA([np.concatenate(silos, axis=1) / np.sqrt(27)], 4)
+    problem = destiny.problems.PCA([a.T for a in silos], 4)
+    pooled = destiny.problems.PCA([(np.concatenate(silos, axis=1) / np.sqrt(27)).T], 4)
     many = run(problem, destiny.networks.ring(27), DestinyKrylov(), 5)
     one = run(pooled, destiny.networks.complete(1), DestinyKrylov(), 5)
     np.testing.assert_allclose(many.X, np.broadcast_to(one.X, many.X.shape), atol=1e-9)
@@ -127,7 +127,7 @@ def test_the_division_of_the_data_makes_no_difference():
 def test_any_shape_and_any_rank(n, p, rank):
     rng = np.random.default_rng(n + p)
     A = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, 60)) if rank else np.zeros((n, 60))
-    problem = destiny.problems.pca.from_data(A, p, 6)
+    problem = destiny.problems.pca.from_data(A.T, p, 6)
     result = destiny.solve(problem, destiny.networks.ring(6), DestinyKrylov(), tolerance=1e-9, rounds=2000)
     assert result.converged, result
     explained = np.linalg.eigvalsh(A @ A.T / 6)[::-1][:p].sum()
@@ -137,7 +137,7 @@ def test_any_shape_and_any_rank(n, p, rank):
 @pytest.mark.parametrize("width", [1, 2])
 def test_noise_without_structure_needs_restarts_and_converges(width):
     A = np.random.default_rng(5).standard_normal((120, 600))
-    problem, network = destiny.problems.pca.from_data(A, 1, 5), destiny.networks.complete(5)
+    problem, network = destiny.problems.pca.from_data(A.T, 1, 5), destiny.networks.complete(5)
     result = destiny.solve(problem, network, DestinyKrylov(width))
     assert result.converged
     assert result.steps * width > VECTORS  # more than are kept

@@ -122,7 +122,7 @@ def test_a_step_takes_twice_the_radius_and_all_agents_have_the_same_bits(name):
     network = NETWORKS[name]
     d = network.agents
     B = np.random.default_rng(7).laplace(size=(15, 40 * d))
-    result = destiny.solve(destiny.problems.sdl.from_data(B, 3, d), network, DestinyLBFGS(), seed=7)
+    result = destiny.solve(destiny.problems.sdl.from_data(B.T, 3, d), network, DestinyLBFGS(), seed=7)
     assert result.converged
     radius = int(shortest_path(network.W, unweighted=True).max(axis=1).min())
     assert result.rounds == 2 * radius * result.steps
@@ -142,9 +142,7 @@ def test_agents_that_see_one_sample_or_none_take_as_many_steps_as_equal_ones():
     cuts = [[12, 24, 36, 48, 60, 72, 84], [89, 90, 90, 91, 92, 93, 93]]
     network = destiny.networks.ring(8)
     even, uneven = (
-        destiny.solve(
-            destiny.problems.SDL(np.split(A, cut, axis=1), 2), network, DestinyLBFGS(), tolerance=1e-9
-        )
+        destiny.solve(destiny.problems.SDL(np.split(A.T, cut), 2), network, DestinyLBFGS(), tolerance=1e-9)
         for cut in cuts
     )
     assert even.converged
@@ -156,7 +154,7 @@ def test_agents_that_see_one_sample_or_none_take_as_many_steps_as_equal_ones():
 def test_single_precision_is_rounding_that_it_can_bear():
     B = np.random.default_rng(0).laplace(size=(12, 90)).astype(np.float32)
     result = destiny.solve(
-        destiny.problems.sdl.from_data(B, 3, 6), destiny.networks.ring(6), DestinyLBFGS(), tolerance=2e-6
+        destiny.problems.sdl.from_data(B.T, 3, 6), destiny.networks.ring(6), DestinyLBFGS(), tolerance=2e-6
     )
     assert result.converged
     assert result.steps < 60

@@ -269,7 +269,7 @@ def test_multiplying_the_data_changes_nothing_by_default(method):
     for factor in (1e-6, 1e3):
         states = [
             run(
-                destiny.problems.PCA(silos_of("pca", 6), 3, scale=scale),
+                destiny.problems.PCA([a.T for a in silos_of("pca", 6)], 3, scale=scale),
                 network_for(method, destiny.networks.ring(6)),
                 method(),
                 20,
@@ -395,7 +395,11 @@ def test_defaults_hold_on_easy_and_on_uneven_networks(method, name):
     if name == "several rounds":
         options = {"rounds": 10}
     result = destiny.solve(
-        destiny.problems.PCA(silos, 2), network, method(**options), rounds=12_000, tolerance=1e-6
+        destiny.problems.PCA([a.T for a in silos], 2),
+        network,
+        method(**options),
+        rounds=12_000,
+        tolerance=1e-6,
     )
     assert result.converged, result
 

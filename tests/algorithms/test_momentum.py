@@ -215,7 +215,7 @@ def rare(agents, seed):
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((60, 60)))[0] * 0.9 ** (np.arange(60) / 2)
     return destiny.problems.PCA(
-        [basis @ rng.standard_normal((60, 2)) @ rng.standard_normal((2, 30)) for _ in range(agents)], 4
+        [(basis @ rng.standard_normal((60, 2)) @ rng.standard_normal((2, 30))).T for _ in range(agents)], 4
     )
 
 
@@ -241,7 +241,7 @@ def test_weights_with_all_eigenvalues_negative(w):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         silos = [rng.standard_normal((20, 60)) * np.linspace(1, 0.2, 20)[:, None] for _ in range(4)]
-        problem = destiny.problems.PCA(silos, 3)
+        problem = destiny.problems.PCA([a.T for a in silos], 3)
         result = destiny.solve(problem, network, DestinyMomentum(), seed=seed, rounds=600)
         assert result.converged, (seed, result)
 
@@ -295,7 +295,9 @@ def test_one_agent_with_far_more_data_does_not_ruin_the_run():
 def test_the_penalty_follows_an_objective_that_steepens():
     rng = np.random.default_rng(0)
     spikes = rng.standard_normal((40, 600)) * (rng.random((40, 600)) < 0.05)  # kurtosis: steep at the answer
-    problem = destiny.problems.sdl.from_data(np.linalg.qr(rng.standard_normal((40, 40)))[0] @ spikes, 1, 6)
+    problem = destiny.problems.sdl.from_data(
+        (np.linalg.qr(rng.standard_normal((40, 40)))[0] @ spikes).T, 1, 6
+    )
     moments = destiny.iterate(problem, networks.ring(6), DestinyMomentum())
     states = [m.state for m, _ in zip(moments, range(120), strict=False)]
     assert states[-1].beta.max() > 5 * states[0].beta.max()
@@ -446,7 +448,12 @@ def test_data_whose_curvatures_are_out_of_range_are_refused_and_do_not_waste_rou
     silos = [factor * rng.standard_normal((6, 40)) for _ in range(4)]
     silos[0] /= 1e3  # one that is small beside others is no reason
     with pytest.raises(ProblemError, match=r"gradients must change at rates from 1e-40 to 1e\+38"):
-        destiny.solve(destiny.problems.SDL(silos, 3), destiny.networks.ring(4), DestinyMomentum(), rounds=400)
+        destiny.solve(
+            destiny.problems.SDL([a.T for a in silos], 3),
+            destiny.networks.ring(4),
+            DestinyMomentum(),
+            rounds=400,
+        )
 
 
 @pytest.mark.parametrize("factor", [1e-10, 1e-3, 1e8])
@@ -454,7 +461,9 @@ def test_an_agent_with_tiny_data_beside_others_is_not_refused(factor):
     rng = np.random.default_rng(0)
     silos = [factor * rng.standard_normal((6, 40)) for _ in range(4)]
     silos[0] /= 1e12
-    result = destiny.solve(destiny.problems.SDL(silos, 3), destiny.networks.ring(4), DestinyMomentum())
+    result = destiny.solve(
+        destiny.problems.SDL([a.T for a in silos], 3), destiny.networks.ring(4), DestinyMomentum()
+    )
     assert result.converged
 
 

@@ -101,7 +101,9 @@ def test_a_feature_in_large_units_hides_no_axis(feature, factor):
     order = np.r_[feature, np.delete(np.arange(12), feature)]  # the SVD is accurate with large rows first
     exact = np.empty((12, 3))
     exact[order] = svd(np.hstack(silos)[order], full_matrices=False)[0][:, :3]
-    result = destiny.solve(destiny.problems.PCA(silos, 3), destiny.networks.ring(6), DestinyNewton())
+    result = destiny.solve(
+        destiny.problems.PCA([a.T for a in silos], 3), destiny.networks.ring(6), DestinyNewton()
+    )
     assert subspace_distance(result.X, exact) < 1e-9
 
 
@@ -115,7 +117,7 @@ def test_where_data_have_fewer_dimensions_than_p_no_axis_is_taken_from_rounding(
 
 
 def test_agents_agree_to_stop_where_all_data_are_zero():
-    problem = destiny.problems.PCA([np.zeros((4, 5))] * 3, 2)
+    problem = destiny.problems.PCA([np.zeros((5, 4))] * 3, 2)
     result = destiny.solve(problem, destiny.networks.ring(3), DestinyNewton(), decentralised=True, rounds=60)
     assert result.converged, result.reason
 
@@ -166,7 +168,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence():
     problem, ring = small_problem("pca", 6, 0), destiny.networks.ring(6)
     with pytest.raises(SettingsError, match="needs a static network"):
         destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyNewton())
-    wide = destiny.problems.pca.PCA([np.ones((2001, 2))] * 6, 1)
+    wide = destiny.problems.pca.PCA([np.ones((2, 2001))] * 6, 1)
     with pytest.raises(SettingsError, match=r"n up to 2000; found n = 2001"):
         destiny.solve(wide, ring, DestinyNewton())
     with pytest.raises(SettingsError, match="depth must be"):

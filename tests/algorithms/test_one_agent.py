@@ -100,7 +100,7 @@ def words(seed=5):
     """OLSR on 0/1 data as they are: multipliers far above zero, so a small penalty does not hold X."""
     rng = np.random.default_rng(seed)
     C = (rng.random((8, 200)) < 0.3 * rng.random((8, 1))).astype(float)
-    return destiny.problems.olsr.from_data(C, np.eye(3)[rng.integers(0, 3, 200)].T, agents=1)
+    return destiny.problems.olsr.from_data(C.T, np.eye(3)[rng.integers(0, 3, 200)], agents=1)
 
 
 # The answers
@@ -116,7 +116,7 @@ def test_each_reaches_a_feasible_stationary_point_without_a_message(method, kind
 
 def test_each_finds_the_singular_vectors(method):
     problem = small_problem("pca")
-    A = np.concatenate([problem._silos.load(i) for i in range(problem.agents)], axis=1)
+    A = np.concatenate([problem.data.load(i).table for i in range(problem.agents)]).T
     U, _, _ = np.linalg.svd(A)
     moment, _ = run(pooled(problem), method)
     assert subspace_distance(moment.X[0], U[:, :3]) < 1e-6

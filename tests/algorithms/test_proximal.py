@@ -34,8 +34,8 @@ WITH_PROX = [m for m in METHODS if "regularised" in m.about]
 
 def covariance(problem):
     """C of the mean objective -1/2 tr(X^T C X)."""
-    A = np.concatenate([problem.tables[0].load(i) for i in range(problem.agents)], axis=1)
-    return problem.scale**2 * A @ A.T / problem.agents
+    A = np.concatenate([problem.data.load(i).table for i in range(problem.agents)])
+    return problem.scale**2 * A.T @ A / problem.agents
 
 
 def optimality_gap(X, G, weight):
@@ -162,7 +162,7 @@ def test_links_may_fail():
 
 
 def test_multiplying_data_and_weight_changes_nothing():
-    silos = [SMALL.tables[0].load(i) for i in range(6)]
+    silos = [SMALL.data.load(i).table for i in range(6)]
     states = [
         run(PCA(silos, 3, scale=scale) + L1(0.01 * scale**2), NETWORK, DestinyProx(), 30)
         for scale in (1.0, 1e-3, 1e3)
@@ -230,18 +230,23 @@ def test_mistakes_are_refused_in_a_sentence(sentence):
 
 def test_mini_batches_are_refused():
     data = [np.ones((8, 5))] * 2
-    drawn = custom.problem(lambda X, A: 0.0, lambda X, A: 0 * X, shape=(5, 2), data=data, batch=2)
+    drawn = custom.problem(
+        lambda X, A: 0.0, lambda X, A: 0 * X, shape=(5, 2), data=data, batch=2, reduction="sum"
+    )
     with pytest.raises(destiny.ProblemError, match="full gradients; this problem draws mini-batches of 2"):
         drawn + L1(1)
 
 
 def test_a_regulariser_stays_with_sums_and_centred_data():
     assert (SMALL + (SMALL + L1(2))).regulariser == ((SMALL + L1(2)) + SMALL).regulariser == L1(2)
-    silos = [SMALL.tables[0].load(i) + 5 for i in range(6)]
-    mean = np.concatenate(silos, axis=1).mean(axis=1)[:, None]
+    silos = [SMALL.data.load(i).table + 5 for i in range(6)]
+    mean = np.concatenate(silos).mean(axis=0)
     start = random_point(20, 3, 0)
     by_hand = destiny.solve(PCA([A - mean for A in silos], 3) + L1(0.01), NETWORK, start=start, every=50)
-    for problem in (centred(PCA(silos, 3)) + L1(0.01), centred(PCA(silos, 3) + L1(0.01))):
+    for problem in (
+        centred(PCA(silos, 3)) + L1(0.01),
+        centred(PCA(silos, 3) + L1(0.01)),
+    ):
         assert problem.describe().endswith("centred, with the regulariser L1(weight=0.01).")
         result = destiny.solve(problem, NETWORK, start=start, every=50)
         np.testing.assert_allclose(result.X, by_hand.X, atol=1e-7)

@@ -252,7 +252,7 @@ def run_to_the_letter(rng, multiple=1.0, steps=60):
     network = destiny.networks.path(d)
     A = rng.standard_normal((d, n, 4))
     A *= math.sqrt(1e-5 / max(np.linalg.norm(a @ a.T, 2) for a in A))  # M_g is then of the order of 1
-    problem = destiny.problems.PCA(list(A), p)
+    problem = destiny.problems.PCA([a.T for a in A], p)
     matrices = A @ np.swapaxes(A, 1, 2)
     f, c = Mean(problem), Constants.of(matrices, p, network.lambda_)
     apart = rng.standard_normal((d, n, p))

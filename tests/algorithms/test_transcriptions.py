@@ -473,10 +473,10 @@ def data_of(kind, n, p, seed):
 
 def problem_of(data, p):
     if data.kind == "pca":
-        return destiny.problems.PCA(data.silos, p)
+        return destiny.problems.PCA([a.T for a in data.silos], p)
     if data.kind == "sdl":
-        return destiny.problems.SDL(data.silos, p)
-    return destiny.problems.OLSR([B for B, _ in data.silos], [D for _, D in data.silos])
+        return destiny.problems.SDL([a.T for a in data.silos], p)
+    return destiny.problems.OLSR([B.T for B, _ in data.silos], [D.T for _, D in data.silos])
 
 
 @cache

@@ -75,7 +75,7 @@ def test_v_follows_mini_batches_and_is_the_whole_gradient_once_a_period():
 def test_passes_are_the_samples_evaluated_by_all_samples():
     sizes = [30, 20, 10, 10, 5, 15]
     A = np.random.default_rng(0).standard_normal((8, 90))
-    problem = batched(destiny.problems.pca.from_data(A, 2, sizes), 8)
+    problem = batched(destiny.problems.pca.from_data(A.T, 2, sizes), 8)
     result = destiny.solve(problem, network(), VRSGT(), rounds=100, tolerance=0.0, every=10)
     share = (8 + 8 + 8 + 8 + 5 + 8) / 90
     assert result.minibatches > result.steps
@@ -84,14 +84,14 @@ def test_passes_are_the_samples_evaluated_by_all_samples():
     assert f"{result.passes:.1f} passes over the data" in str(result)
     found = destiny.compare(problem, network(), [VRSGT()], rounds=60, engine=Local(3))
     assert "passes" in str(found)
-    full = destiny.solve(problem.problem, network(), DestinyMomentum(), rounds=60)
+    full = destiny.solve(problem.inner, network(), DestinyMomentum(), rounds=60)
     assert full.passes == full.gradients
 
 
 def test_a_third_of_the_passes_of_full_gradients_to_1e_8():
     rng = np.random.default_rng(5)
     A = rng.standard_normal((30, 6000)) * 0.8 ** np.arange(30)[:, None]
-    problem = destiny.problems.pca.from_data(A, 4, D)
+    problem = destiny.problems.pca.from_data(A.T, 4, D)
     full = destiny.solve(problem, network(), DestinyMomentum(), rounds=2000, every=5)
     few = destiny.solve(batched(problem, 50), network(), VRSGT(), rounds=2000, every=5)
     assert full.converged
@@ -120,7 +120,7 @@ def test_single_samples_add_up_to_the_gradient(kind):
 
 def test_an_agent_without_samples_has_a_zero_gradient():
     A = silos_of("pca", 2)[0]
-    hosted = batched(destiny.problems.PCA([A, A[:, :0]], 3), 4).host([0, 1])
+    hosted = batched(destiny.problems.PCA([A.T, A[:, :0].T], 3), 4).host([0, 1])
     X = np.stack([stiefel.random_point(12, 3)] * 2)
     assert (hosted.sample(X, 1)[1] == 0).all()
     assert hosted.counts().tolist() == [[4, A.shape[1]], [0, 0]]

@@ -15,7 +15,6 @@ from tests.helpers.cli_experiments import (
     data_matrix,
     document,
     main,
-    share,
     spoilt,
     start_point,
     target_matrix,
@@ -27,7 +26,7 @@ from tests.helpers.cli_experiments import (
 def folder(tmp_path_factory):
     """A folder with data in every format, good and bad."""
     folder = tmp_path_factory.mktemp("inputs")
-    A, D, W = data_matrix(), target_matrix(), weight_matrix()
+    A, D, W = data_matrix().T, target_matrix().T, weight_matrix()
     np.save(folder / "A.npy", A)
     np.save(folder / "fortran.npy", np.asfortranarray(A))
     np.savez(folder / "A.npz", A=A)
@@ -35,8 +34,10 @@ def folder(tmp_path_factory):
     scipy.io.savemat(folder / "A.mat", {"A": A})
     np.savetxt(folder / "A.csv", A, delimiter=",", fmt="%.17g")
     header = ",".join(f"sample {k}" for k in range(M))
-    np.savetxt(folder / "header.csv", A, delimiter=",", fmt="%.17g", header=header, comments="")
-    for agent, (silo, targets) in enumerate(zip(share(A), share(D), strict=True)):
+    np.savetxt(folder / "header.csv", A.T, delimiter=",", fmt="%.17g", header=header, comments="")
+    for agent, (silo, targets) in enumerate(
+        zip(np.array_split(A, AGENTS), np.array_split(D, AGENTS), strict=True)
+    ):
         np.save(folder / f"silo-{agent}.npy", silo)
         np.savez(folder / f"silo-{agent}.npz", silo)
         scipy.io.savemat(folder / f"silo-{agent}.mat", {"S": silo})
@@ -45,18 +46,18 @@ def folder(tmp_path_factory):
         if agent < 3:  # the last one is missing, or wrong
             np.save(folder / f"three-{agent}.npy", silo)
             np.save(folder / f"rows-{agent}.npy", silo)
-    np.save(folder / "rows-3.npy", np.ones((N + 1, 10)))
+    np.save(folder / "rows-3.npy", np.ones((10, N + 1)))
     np.save(folder / "D.npy", D)
     np.save(folder / "W.npy", W)
     np.save(folder / "X0.npy", start_point(5))
     np.save(folder / "stack.npy", np.repeat(start_point(5)[None], AGENTS, axis=0))
     (folder / "graph.txt").write_text("".join(f"{i} {j}\n" for i, j in EDGES), encoding="utf-8")
     # Everything below is refused.
-    np.save(folder / "nan.npy", spoilt(A, np.nan))
-    np.save(folder / "inf.npy", spoilt(A, np.inf))
-    np.savez(folder / "nan.npz", A=spoilt(A, np.nan))
-    scipy.io.savemat(folder / "inf.mat", {"A": spoilt(A, -np.inf)})
-    np.savetxt(folder / "nan.csv", spoilt(A, np.nan), delimiter=",")
+    np.save(folder / "nan.npy", spoilt(A.T, np.nan).T)
+    np.save(folder / "inf.npy", spoilt(A.T, np.inf).T)
+    np.savez(folder / "nan.npz", A=spoilt(A.T, np.nan).T)
+    scipy.io.savemat(folder / "inf.mat", {"A": spoilt(A.T, -np.inf).T})
+    np.savetxt(folder / "nan.csv", spoilt(A.T, np.nan).T, delimiter=",")
     np.save(folder / "line.npy", A[0])
     np.save(folder / "cube.npy", np.zeros((2, 3, 4)))
     np.save(folder / "complex.npy", A + 1j)
@@ -69,9 +70,9 @@ def folder(tmp_path_factory):
     (folder / "ragged.csv").write_text("1,2,3\n4,5\n", encoding="utf-8")
     (folder / "words.csv").write_text("1,2.5,3\n4,five,6\n", encoding="utf-8")
     (folder / "data.txt").write_text("1 2 3\n", encoding="utf-8")
-    np.save(folder / "short.npy", D[:, :-1])
-    np.save(folder / "nan-targets.npy", spoilt(D, np.nan, row=1))
-    np.save(folder / "tall.npy", np.ones((N + 1, M)))
+    np.save(folder / "short.npy", D[:-1])
+    np.save(folder / "nan-targets.npy", spoilt(D.T, np.nan, row=1).T)
+    np.save(folder / "wide.npy", np.ones((M, N + 1)))
     np.save(folder / "X-other.npy", start_point(5)[:-1])
     np.save(folder / "X-nan.npy", np.where(start_point(5) > 0.2, np.nan, start_point(5)))
     np.save(folder / "X-far.npy", 2 * start_point(5))

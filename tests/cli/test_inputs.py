@@ -41,7 +41,7 @@ DATA = [
     "silo-{agent}.mat:S",
 ]
 
-NUMBERS = {"header": False, "samples": "columns"}  # what a .csv file of numbers alone needs
+NUMBERS = {"header": False, "samples": "rows"}  # what a .csv file of numbers alone needs
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -59,10 +59,9 @@ def test_a_header_may_name_samples(run, tmp_path):
     np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
 
 
-def test_files_may_keep_samples_in_rows(run, tmp_path):
-    header = ",".join(f"feature {k}" for k in range(N))
-    np.savetxt(tmp_path / "t.csv", data_matrix().T, delimiter=",", fmt="%.17g", header=header, comments="")
-    assert run(problem={"data": str(tmp_path / "t.csv"), "samples": "rows"}, stop={"rounds": 20}).code == 0
+def test_files_may_keep_samples_in_columns(run, tmp_path):
+    np.save(tmp_path / "t.npy", data_matrix())
+    assert run(problem={"data": str(tmp_path / "t.npy"), "samples": "columns"}, stop={"rounds": 20}).code == 0
     expected = algorithm_1("pca", *shares_of("pca"), metropolis(EDGES), start_point(), 3.0, 0.03, 20)
     np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
 
@@ -78,7 +77,7 @@ def test_targets_may_come_in_another_form_than_the_data(run, tmp_path, data, tar
     np.testing.assert_allclose(read(tmp_path / "out").agents, expected, rtol=0, atol=1e-10)
 
 
-def test_the_rows_of_the_targets_tell_p(run, tmp_path):
+def test_the_columns_of_the_targets_tell_p(run, tmp_path):
     assert run(problem={"kind": "olsr", "targets": "D.npy", "p": None}).code == 0
     assert read(tmp_path / "out").X.shape == (N, P)
 
@@ -218,7 +217,7 @@ def test_synthetic_data_need_no_seed(run, tmp_path):
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_dictionaries_of_float32_data_in_either_precision(run, folder, tmp_path, precision):
-    np.save(folder / "single.npy", data_matrix().astype(np.float32))
+    np.save(folder / "single.npy", data_matrix().T.astype(np.float32))
     problem = {"kind": "sdl", "data": "single.npy", "precision": precision}
     assert run(problem=problem, stop={"rounds": 20}).code == 0
     silos, targets = share(data_matrix().astype(np.float32).astype(np.float64)), [None] * AGENTS

@@ -9,6 +9,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from destiny.experiments import file
+from destiny.problems import Centred
+from destiny.problems.own_problem import unwrap
 from tests.helpers.cli_experiments import document, read, snapshot
 
 
@@ -50,7 +52,9 @@ def test_every_key_has_a_comment_and_every_comment_can_be_used(command, tmp_path
     used = [line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in kept]
     path.write_text("\n".join(used) + "\n[network]" + tail)
     assert command("run", path, "--dry").code == 0
-    assert file.read(path).problem.standardise
+    centred = unwrap(file.read(path).problem, Centred)
+    assert centred is not None
+    assert centred.standardise
 
 
 REFUSED = {

@@ -82,7 +82,7 @@ REFUSED = {
     "infinity in .mat": ({"problem": {"data": "inf.mat"}}, ["inf.mat", "finite"]),
     "NaN in .csv": ({"problem": {"data": "nan.csv"} | NUMBERS}, ["nan.csv", "found 'nan' in line"]),
     "one silo is missing": ({"problem": {"data": "three-{agent}.npy"}}, ["three-3.npy"]),
-    "one silo has other rows": ({"problem": {"data": "rows-{agent}.npy"}}, ["rows-3.npy"]),
+    "one silo has other columns": ({"problem": {"data": "rows-{agent}.npy"}}, ["rows-3.npy"]),
     "braces in the name": ({"problem": {"data": "silo-{agent}-{site}.npy"}}, ["{site}"]),
     # targets
     "OLSR without targets": ({"problem": {"kind": "olsr"}}, ["targets"]),
@@ -91,7 +91,7 @@ REFUSED = {
     "p other than the targets": ({"problem": {"kind": "olsr", "targets": "D.npy", "p": 3}}, ["p is 3"]),
     "fewer targets": ({"problem": {"kind": "olsr", "targets": "short.npy"}}, ["targets"]),
     "NaN in targets": ({"problem": {"kind": "olsr", "targets": "nan-targets.npy"}}, ["nan-targets.npy"]),
-    "more targets than n": ({"problem": {"kind": "olsr", "targets": "tall.npy", "p": None}}, ["p must"]),
+    "more targets than n": ({"problem": {"kind": "olsr", "targets": "wide.npy", "p": None}}, ["p must"]),
     # synthetic data
     "samples of synthetic data": (
         {"problem": synthetic_problem() | {"samples": "rows"}},

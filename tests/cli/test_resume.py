@@ -83,7 +83,7 @@ def test_checkpoints_of_another_run_are_refused(run, old, changes):
 
 
 CONTENTS = {
-    "data": ({"problem": {"data": "changing.npy"}}, data_matrix(), data_matrix()[::-1]),
+    "data": ({"problem": {"data": "changing.npy"}}, data_matrix().T, data_matrix()[::-1].T),
     "weights": ({"network": {"weights": "changing.npy"}}, weight_matrix(), np.full((4, 4), 0.25)),
     "start": ({"start": {"seed": None, "file": "changing.npy"}}, start_point(1), start_point(2)),
 }

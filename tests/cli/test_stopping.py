@@ -95,14 +95,14 @@ def test_odd_histories_are_drawn_without_a_word(run, tmp_path, changes):
     [("huge.npy", 1e200, None), ("large.npy", 1e100, None), ("scaled.npy", 1, 1e200)],
 )
 def test_data_whose_powers_overflow_are_refused(run, folder, tmp_path, kind, name, factor, scale):
-    np.save(folder / name, factor * data_matrix())
+    np.save(folder / name, factor * data_matrix().T)
     outcome = run(problem=problem_of(kind) | {"data": name, "scale": scale}, algorithm=[AUTO])
     outcome.refused("scale" if scale else name)
     assert not (tmp_path / "out").exists()
 
 
 def test_data_that_are_zero_are_solved_at_once(run, folder, tmp_path):
-    np.save(folder / "zero.npy", np.zeros((N, M)))
+    np.save(folder / "zero.npy", np.zeros((M, N)))
     outcome = run(problem={"data": "zero.npy"}, algorithm=[AUTO], stop={"tolerance": 1e-8})
     assert outcome.code == 0
     assert outcome.err == ""

@@ -71,7 +71,7 @@ def test_mnist_is_mapped_and_transposed(folder):
     found = datasets.mnist(folder)
     assert isinstance(found.data, np.memmap)
     assert found.image == (28, 28)
-    np.testing.assert_array_equal(found.data, IMAGES.reshape(7, 784).T)
+    np.testing.assert_array_equal(found.data, IMAGES.reshape(7, 784))
     np.testing.assert_array_equal(found.labels, LABELS)
 
 
@@ -80,7 +80,7 @@ def test_gzipped_files_do_as_well(folder):
         plain = folder / held.path
         plain.with_name(plain.name + ".gz").write_bytes(gzip.compress(plain.read_bytes(), 1))
         plain.unlink()
-    np.testing.assert_array_equal(datasets.mnist(folder).data, IMAGES.reshape(7, 784).T)
+    np.testing.assert_array_equal(datasets.mnist(folder).data, IMAGES.reshape(7, 784))
     (folder / f"{locations.FILES['mnist'][0].path}.gz").write_bytes(b"not gzipped")
     with pytest.raises(ProblemError, match="cannot be read"):
         datasets.mnist(folder)
@@ -88,19 +88,19 @@ def test_gzipped_files_do_as_well(folder):
 
 def test_cifar_leaves_the_labels_out_of_the_pixels(folder):
     ten, hundred = datasets.cifar10(folder), datasets.cifar100(folder)
-    np.testing.assert_array_equal(ten.data, CIFAR[:, 1:3073].T)
+    np.testing.assert_array_equal(ten.data, CIFAR[:, 1:3073])
     np.testing.assert_array_equal(ten.labels, CIFAR[:, 0])
     assert isinstance(hundred.data, np.memmap)
-    np.testing.assert_array_equal(hundred.data, CIFAR[:, 2:].T)
+    np.testing.assert_array_equal(hundred.data, CIFAR[:, 2:])
     np.testing.assert_array_equal(hundred.labels, CIFAR[:, 1])  # the fine ones
     assert ten.image == hundred.image == (32, 32, 3)
 
 
 def test_cora_takes_the_first_features(folder):
     found = datasets.cora("DS", features=4, folder=folder)
-    np.testing.assert_array_equal(found.data, WORDS[:, :4].T)
+    np.testing.assert_array_equal(found.data, WORDS[:, :4])
     assert found.data.dtype == np.float64
-    assert datasets.cora("DS", features=None, folder=folder).data.shape == (9, 6)
+    assert datasets.cora("DS", features=None, folder=folder).data.shape == (6, 9)
     with pytest.raises(SettingsError, match="features must be 1 to 9 on cora-DS; found 10"):
         datasets.cora("DS", features=10, folder=folder)
     with pytest.raises(SettingsError, match="DS, HA and PL; found 'OS'"):
@@ -196,7 +196,7 @@ def test_what_is_missing_is_fetched_and_checked(server, tmp_path, monkeypatch):
     home = tmp_path / "home"
     packed = locations.File("cifar-100-binary/train.bin", md5(CIFAR.tobytes()), inside)
     monkeypatch.setattr(locations, "FILES", {"cifar100": (packed,)})
-    np.testing.assert_array_equal(datasets.cifar100(home).data, CIFAR[:, 2:].T)
+    np.testing.assert_array_equal(datasets.cifar100(home).data, CIFAR[:, 2:])
     assert [p.name for p in home.iterdir()] == ["cifar-100-binary"]  # the archive is gone
 
     single = locations.File("images", md5(idx(IMAGES)), locations.Remote(url + "images.gz", md5(zipped)))
@@ -220,7 +220,7 @@ def test_an_experiment_file_may_name_a_data_set(folder):
     asked = file.make(tables, Path(), "here", home=folder)
     assert asked.problem.shape == (784, 2)
     X = np.eye(784)[:, :2]
-    whole = destiny.problems.SDL([IMAGES.reshape(7, 784).T], 2)
+    whole = destiny.problems.SDL([IMAGES.reshape(7, 784)], 2)
     split = asked.problem.host(range(3)).value(np.stack([X] * 3)).sum()
     assert split == pytest.approx(whole.host([0]).value(X[None])[0])
 

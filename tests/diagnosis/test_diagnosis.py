@@ -45,7 +45,7 @@ def test_curvature_of_pca_is_the_gaps_between_eigenvalues(seed):
     rng = np.random.default_rng(seed)
     silos = [np.diag(np.linspace(1, 2, 25)) @ rng.standard_normal((25, 60)) for _ in range(4)]
     eigenvalues = np.linalg.eigvalsh(sum(A @ A.T for A in silos) / 4)[::-1]
-    ground = landscape.descend_and_probe(problems.PCA(silos, p=3), random_point(25, 3, seed))
+    ground = landscape.descend_and_probe(problems.PCA([a.T for a in silos], p=3), random_point(25, 3, seed))
     assert ground.reached < 1e-4
     assert ground.largest == pytest.approx(eigenvalues[0] - eigenvalues[-1], rel=1e-3)
     assert ground.smallest == pytest.approx(eigenvalues[2] - eigenvalues[3], rel=1e-3)
@@ -201,7 +201,7 @@ def test_constants_of_the_theory_are_those_of_a_closed_form():
     """p = 1, equal agents, all data along one axis: G on that axis is 3/2 c r^3 (r^2 - 1)."""
     A, agents = np.zeros((4, 6)), 5
     A[0] = 2.0
-    problem, c = problems.PCA([A] * agents, 1), 6 * 2.0**2
+    problem, c = problems.PCA([A.T] * agents, 1), 6 * 2.0**2
     X = np.array([[0.6], [0.8], [0.0], [0.0]])
     seen = Differences(problem.host(range(agents)), agents, X, np.eye(4)[:, :1])
     t = theory.constants(seen, 0.5)
@@ -235,7 +235,7 @@ def test_what_is_odd_about_the_data_is_told():
         A[3] = 0
         A[5] *= 1e4
     silos[1] = np.zeros((12, 0))
-    found = destiny.diagnose(problems.PCA(silos, 2), networks.star(6))
+    found = destiny.diagnose(problems.PCA([a.T for a in silos], 2), networks.star(6))
     told = " ".join(texts(found, "look"))
     assert "1 of 12 features never occur" in told
     assert "very different scales" in told
@@ -251,7 +251,7 @@ def test_a_feature_in_other_units_at_one_agent_is_named(center):
     for A in silos:
         A[0] = 0
     silos[2][1] *= 1000
-    problem = problems.PCA(silos, 2)
+    problem = problems.PCA([a.T for a in silos], 2)
     found = destiny.diagnose(problems.centred(problem) if center else problem, networks.complete(3))
     (told,) = [text for text in texts(found, "look") if "units the same" in text]
     assert told.startswith("agents: feature 1 is 1e+03 times as large at agent 2 as at agent ")
@@ -260,7 +260,7 @@ def test_a_feature_in_other_units_at_one_agent_is_named(center):
 def test_a_constant_column_does_not_differ_in_scale():
     table = np.random.default_rng(0).standard_normal((4, 90))
     table[1] = 5.1
-    problem = problems.centred(problems.pca.from_data(table, 2, agents=3), standardise=True)
+    problem = problems.centred(problems.pca.from_data(table.T, 2, agents=3), standardise=True)
     found = destiny.diagnose(problem, networks.complete(3))
     assert not any("different scales" in text for text in texts(found, "look"))
 
@@ -268,7 +268,7 @@ def test_a_constant_column_does_not_differ_in_scale():
 def test_an_agent_steeper_than_all_others_is_named():
     rng = np.random.default_rng(0)
     silos = [rng.standard_normal((12, 30)) * (10 if i == 4 else 1) for i in range(6)]
-    found = destiny.diagnose(problems.PCA(silos, 2), networks.complete(6))
+    found = destiny.diagnose(problems.PCA([a.T for a in silos], 2), networks.complete(6))
     assert any(text.startswith("agents: agent 4 has") for text in texts(found, "look"))
 
 

@@ -20,7 +20,7 @@ def real(name, network, p, ordered=True):
         else np.random.default_rng(0).permutation(len(table.target))
     )
     X = table.data[rows].astype(float)
-    return problems.pca.from_data((X - X.mean(axis=0)).T, p, network.agents)
+    return problems.pca.from_data(X - X.mean(axis=0), p, network.agents)
 
 
 def curve(rate, steps=100, level=0.0, per_step=1):

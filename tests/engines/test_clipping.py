@@ -22,7 +22,7 @@ CLIP = destiny.Clipped(1)
 
 def spread_out(seed=0):
     A = np.random.default_rng(seed).standard_normal((10, 60 * D)) * 0.7 ** np.arange(10)[:, None]
-    return destiny.problems.pca.from_data(A, 2, D)
+    return destiny.problems.pca.from_data(A.T, 2, D)
 
 
 def error(result, problem, liars=()):
@@ -94,7 +94,7 @@ def test_without_liars_the_answer_is_near_and_the_run_says_that_it_is_approximat
 
 
 def test_agreement_among_clipped_agents_is_no_convergence():
-    problem = destiny.problems.PCA([spread_out()._silos.load(0)] * D, 2)  # agents that all hold the same
+    problem = destiny.problems.PCA([spread_out().data.load(0).table] * D, 2)  # agents that all hold the same
     options = {"rounds": 2000, "tolerance": 1e-7}
     for decentralised in (False, True):
         result = destiny.solve(

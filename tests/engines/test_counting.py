@@ -71,6 +71,7 @@ def test_mini_batches_are_counted_apart():
         data=data,
         shape=(5, 2),
         batch=5,
+        reduction="sum",
     )
     network = destiny.networks.complete(4)
     found = destiny.compare(problem, network, [KINDS["dprgd"]()], rounds=60)

@@ -99,7 +99,7 @@ def two_places(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "e.toml").write_text(EXPERIMENT)
         for agent in agents:
-            silo = np.random.default_rng(agent).standard_normal((8, 10 + agent))
+            silo = np.random.default_rng(agent).standard_normal((10 + agent, 8))
             np.save(tmp_path / name / f"silo-{agent}.npy", silo)
     return tmp_path
 

@@ -288,7 +288,7 @@ def test_ranks_that_run_ahead_keep_their_checkpoints(mpi, files, tmp_path):
 def test_data_refused_by_one_rank_leave_nothing_behind(mpi, tmp_path):
     rng = np.random.default_rng(0)
     for agent in range(4):
-        A = rng.standard_normal((10, 20))
+        A = rng.standard_normal((20, 10))
         A[0, 0] = np.nan if agent == 3 else A[0, 0]
         np.save(tmp_path / f"silo-{agent}.npy", A)
     (tmp_path / "e.toml").write_text(

@@ -11,8 +11,7 @@ import scipy.sparse as sparse
 
 import destiny
 from destiny.problems import OLSR, PCA, Privacy, centred, pca, pooled
-from destiny.problems.data import partition, rows
-from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data import row_blocks, rows
 
 pytest.importorskip("sklearn")
 
@@ -29,7 +28,6 @@ from destiny.estimators import (
     DecentralizedSparsePCA,
     OrthogonalRegression,
     SparseDictionary,
-    centred_rows,
 )
 
 WINE = StandardScaler().fit_transform(load_wine().data) + 3
@@ -43,9 +41,8 @@ Y = np.split(LABELS[ORDER], CUTS)
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """17 rows of wine in a block, and no centred copy of anything."""
-    monkeypatch.setattr(rows, "BLOCK", 17 * 13)
-    monkeypatch.setattr(partition, "LARGE", 0)
-    monkeypatch.setattr(centred_rows, "LARGE", 0)
+    monkeypatch.setattr(row_blocks, "BLOCK", 17 * 13)
+    monkeypatch.setattr(rows, "LARGE", 0)
 
 
 def files_of(folder, tables, dtype=np.float64):
@@ -75,9 +72,8 @@ def test_blocks_give_the_answer_of_arrays(estimator, kind, tmp_path, monkeypatch
     weights = [np.arange(len(y)) % 3 + 0.5 for y in Y] if kind == "weighted" else None
     dense = [table.toarray() for table in tables] if kind == "sparse" else SILOS
     expected = clone(estimator).fit(dense, Y, weights)
-    monkeypatch.setattr(rows, "BLOCK", 17 * 13)
-    monkeypatch.setattr(partition, "LARGE", 0)
-    monkeypatch.setattr(centred_rows, "LARGE", 0)
+    monkeypatch.setattr(row_blocks, "BLOCK", 17 * 13)
+    monkeypatch.setattr(rows, "LARGE", 0)
     silos = files_of(tmp_path, SILOS) if kind == "file" else destiny.Silos(tables)
     found = clone(estimator).fit(silos, Y, weights)
     for name in ("components_", "mean_", "scale_", "coef_", "explained_variance_", "noise_variance_"):
@@ -119,7 +115,7 @@ def test_whole_numbers_and_single_precision_are_computed_in_double(tiny_blocks, 
 
 def test_sparse_rows_are_never_written_out(monkeypatch):
     """Nothing but blocks of rows becomes dense, on the way to any fitted attribute or transformed row."""
-    monkeypatch.setattr(rows, "BLOCK", 40 * 13)
+    monkeypatch.setattr(row_blocks, "BLOCK", 40 * 13)
     toarray = sparse.csr_array.toarray
 
     def small_only(self, *arguments, **options):
@@ -149,8 +145,8 @@ def test_sparse_rows_are_never_written_out(monkeypatch):
 @pytest.mark.parametrize("kind", ["sparse", "large"])
 def test_problems_of_blocks_are_those_of_matrices(wrap, kind, monkeypatch):
     tables = thin(SILOS) if kind == "sparse" else SILOS
-    matrices = [table.toarray().T if kind == "sparse" else table.T for table in tables]
-    targets = [np.eye(3)[:, y] for y in Y]
+    matrices = [table.toarray() if kind == "sparse" else table for table in tables]
+    targets = [np.eye(3)[y] for y in Y]
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((13, 3)))[0]
     stack, everyone = np.stack([X] * 3), range(3)
 
@@ -170,10 +166,10 @@ def test_problems_of_blocks_are_those_of_matrices(wrap, kind, monkeypatch):
         return found
 
     expected = evaluate(matrices)
-    monkeypatch.setattr(rows, "BLOCK", 17 * 13)
-    monkeypatch.setattr(partition, "LARGE", 0)
+    monkeypatch.setattr(row_blocks, "BLOCK", 17 * 13)
+    monkeypatch.setattr(rows, "LARGE", 0)
     for one, other in zip(
-        evaluate([m.T.T for m in matrices] if kind == "large" else [t.T for t in tables]),
+        evaluate(matrices if kind == "large" else tables),
         expected,
         strict=True,
     ):
@@ -182,10 +178,10 @@ def test_problems_of_blocks_are_those_of_matrices(wrap, kind, monkeypatch):
 
 def test_sparse_problems_are_solved():
     rng = np.random.default_rng(1)
-    matrices = [sparse.random_array((30, m), density=0.2, format="csc", rng=rng) for m in (50, 20, 0, 70)]
+    matrices = [sparse.random_array((m, 30), density=0.2, format="csc", rng=rng) for m in (50, 20, 0, 70)]
     problem = centred(PCA(matrices, 3))
     result = destiny.solve(problem, destiny.networks.ring(4), tolerance=1e-9)
-    theirs = PooledPCA(3).fit(np.concatenate([matrix.toarray().T for matrix in matrices]))
+    theirs = PooledPCA(3).fit(np.concatenate([matrix.toarray() for matrix in matrices]))
     assert destiny.stiefel.subspace_distance(result.X, theirs.components_.T) < 1e-7
     with pytest.raises(destiny.ProblemError, match="must be dense; found a sparse matrix"):
         destiny.problems.SDL(matrices, 2)
@@ -197,8 +193,8 @@ def test_sparse_problems_are_solved():
 @pytest.mark.parametrize("kind", ["float32", "sparse"])
 def test_memory(kind, monkeypatch):
     """A fit takes less than half as much as the data on top of them; 1.5 in all."""
-    monkeypatch.setattr(rows, "BLOCK", 2**13)
-    monkeypatch.setattr(centred_rows, "LARGE", 2**12)
+    monkeypatch.setattr(row_blocks, "BLOCK", 2**13)
+    monkeypatch.setattr(rows, "LARGE", 2**12)
     rng = np.random.default_rng(0)
     if kind == "float32":
         tables = [
@@ -222,19 +218,26 @@ def test_memory(kind, monkeypatch):
     assert extra < 0.5 * size
 
 
-def test_centred_rows_agree_with_the_matrix(monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK", 40)
+def test_rows_agree_with_the_matrix(monkeypatch):
+    monkeypatch.setattr(row_blocks, "BLOCK", 40)
     rng = np.random.default_rng(0)
     A = sparse.random_array((50, 7), density=0.3, format="csr", rng=rng)
     mean, scale, weights = rng.standard_normal(7), rng.random(7) + 0.5, rng.random(50)
     X, T = rng.standard_normal((7, 2)), rng.standard_normal((50, 2))
-    D = np.sqrt(weights)[:, None] * ((A.toarray() - mean) / scale)
+    D = 0.5 * np.sqrt(weights)[:, None] * ((A.toarray() - mean) / scale)
     twice = sparse.csr_array((np.repeat(A.data / 2, 2), np.repeat(A.indices, 2), 2 * A.indptr), shape=A.shape)
     for table in (A, twice, A.toarray()):
-        C = CentredRows(table, mean, scale, weights)
+        C = rows.Rows(table, mean, scale, weights, 0.5)
         np.testing.assert_allclose(C.gram(), D.T @ D)
         np.testing.assert_allclose(C.gram(X), (D @ X).T @ (D @ X))
         np.testing.assert_allclose(C.squared_norm(), np.sum(D**2))
-        np.testing.assert_allclose(C.sums(), D.sum(axis=0))
+        np.testing.assert_allclose(C.sums(), D.sum(axis=0), atol=1e-13)
+        np.testing.assert_allclose(C.weighted_sums(), np.sqrt(weights) @ D, atol=1e-13)
+        np.testing.assert_allclose(C.magnitudes(), np.abs(D).sum(axis=0))
+        np.testing.assert_allclose(C.squares(), np.square(D).sum(axis=0))
+        np.testing.assert_allclose(C.array(), D)
+        np.testing.assert_allclose(C[10:20], D[10:20])
+        np.testing.assert_allclose(C.take(np.array([3, 1])).times(X), D[[3, 1]] @ X)
+        np.testing.assert_allclose(C.t_times(T), D.T @ T, atol=1e-13)
         np.testing.assert_allclose(C.value(X, T), np.sum((D @ X - T) ** 2))
         np.testing.assert_allclose(C.gradient(X, T), D.T @ (D @ X - T))

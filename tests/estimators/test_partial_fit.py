@@ -16,6 +16,7 @@ from sklearn.decomposition import PCA
 
 from destiny.estimators import DecentralizedPCA
 from destiny.estimators.samples import Moments
+from destiny.problems.data.rows import Rows
 
 RNG = np.random.default_rng(0)
 MIX = RNG.standard_normal((6, 6)) @ np.diag([5, 4, 3, 2, 1, 0.5])
@@ -126,13 +127,13 @@ def test_refused_in_one_sentence(sentence):
 
 def test_moments_add_up():
     rows, weights = RNG.standard_normal((50, 3)) + 1e6, RNG.random(50)
-    parts = [Moments.of(rows[s], weights[s]) for s in (slice(0, 7), slice(7, 7), slice(7, 50))]
+    parts = [Moments.of(Rows(rows[s], weights=weights[s])) for s in (slice(0, 7), slice(7, 7), slice(7, 50))]
     total = parts[0] + parts[1] + parts[2]
     assert total.count == 50
     np.testing.assert_allclose(total.mean, np.average(rows, axis=0, weights=weights), rtol=1e-14)
     expected = np.cov(rows.T, aweights=weights, ddof=0) * weights.sum()
     np.testing.assert_allclose(total.scatter, expected, atol=1e-8)
-    A = total.centred(np.full(3, 1e6))
-    np.testing.assert_allclose(np.sum(A**2), total.squared_norm(np.full(3, 1e6)), rtol=1e-12)
-    empty = Moments.of(rows[:0], None) + Moments.of(rows[:0], None)
+    about = total.about(np.full(3, 1e6)).squared_norm()
+    np.testing.assert_allclose(about, Rows(rows, np.full(3, 1e6), weights=weights).squared_norm(), rtol=1e-9)
+    empty = Moments.of(Rows(rows[:0])) + Moments.of(Rows(rows[:0]))
     assert (empty.count, empty.weight) == (0, 0)

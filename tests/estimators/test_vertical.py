@@ -150,7 +150,7 @@ def test_what_a_first_message_tells():
     """docs/privacy.md: one column, up to sign and scale; the fit of the target by a party's own columns."""
     column = ROWS[:, :1] - ROWS[:, :1].mean()
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((178, 2)))[0]
-    message = destiny.problems.PCA([column], 2).host([0]).gradient(X[None])[0][:, 0]
+    message = destiny.problems.PCA([column.T], 2).host([0]).gradient(X[None])[0][:, 0]
     assert abs(np.corrcoef(message, column[:, 0])[0, 1]) > 1 - 1e-12
     alone = VerticalRidge(0, max_iter=1, random_state=0).fit(PARTIES[1:2], TARGET)
     np.testing.assert_allclose(

@@ -38,9 +38,9 @@ def finds_out(present: int, shares: list[float], distances: list[float]) -> bool
 
 def two_tables(n: int) -> list[np.ndarray]:
     """Without and with the row whose presence is the question: as long as the bound, in all columns."""
-    others = np.random.default_rng(n).standard_normal((n, 20))
-    others *= 1.9 / np.linalg.norm(others, axis=0)
-    return [others, np.c_[others, np.full(n, 2.0 / math.sqrt(n))]]
+    others = np.random.default_rng(n).standard_normal((20, n))
+    others *= 1.9 / np.linalg.norm(others, axis=1, keepdims=True)
+    return [others, np.r_[others, np.full((1, n), 2.0 / math.sqrt(n))]]
 
 
 def most_guesses(epsilon: float, delta: float) -> int:

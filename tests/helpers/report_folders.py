@@ -32,7 +32,7 @@ def olsr(folder: Path):
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 3, 60)
     C = rng.standard_normal((8, 60)) / 4 + np.eye(8)[kinds].T
-    problem = destiny.problems.olsr.from_data(C, np.eye(3)[kinds].T, agents=4)
+    problem = destiny.problems.olsr.from_data(C.T, np.eye(3)[kinds], agents=4)
     methods = {"DESTINY": destiny.DestinyMomentum()}
     return write_run(folder, problem, destiny.networks.ring(4), methods, classes=["ant", "bee", "<cat>"])
 

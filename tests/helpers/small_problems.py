@@ -17,9 +17,9 @@ def small_problem(kind: str, agents: int = 6, seed: int = 0):
         rng = np.random.default_rng(seed)
         C = rng.standard_normal((12, 90)) / 9
         D = np.eye(3)[rng.integers(0, 3, 90)].T
-        return destiny.problems.olsr.from_data(C, D, agents=agents)
+        return destiny.problems.olsr.from_data(C.T, D.T, agents=agents)
     B = np.random.default_rng(seed).laplace(size=(12, 90)) / 4
-    return destiny.problems.sdl.from_data(B, p=3, agents=agents)
+    return destiny.problems.sdl.from_data(B.T, p=3, agents=agents)
 
 
 def generalised(agents: int = 6, kind: str = "pca", seed: int = 0):
@@ -37,7 +37,7 @@ def procrustes(agents: int, n: int = 4, sign: int = -1, seed: int = 0):
     C = [rng.standard_normal((n, 8)) for _ in range(agents)]
     D = [Q.T @ c + 0.05 * rng.standard_normal((n, 8)) for c in C]
     best = destiny.stiefel.polar(np.sum([c @ t.T for c, t in zip(C, D, strict=True)], axis=0))
-    return destiny.problems.OLSR(C, D), best
+    return destiny.problems.OLSR([a.T for a in C], [a.T for a in D]), best
 
 
 def silos_of(kind, d, seed=0):
@@ -52,10 +52,10 @@ def silos_of(kind, d, seed=0):
 
 def problem_of(kind, silos):
     if kind == "pca":
-        return destiny.problems.PCA(silos, 3)
+        return destiny.problems.PCA([a.T for a in silos], 3)
     if kind == "olsr":
-        return destiny.problems.OLSR([c for c, _ in silos], [t for _, t in silos])
-    return destiny.problems.SDL(silos, 3)
+        return destiny.problems.OLSR([c.T for c, _ in silos], [t.T for _, t in silos])
+    return destiny.problems.SDL([a.T for a in silos], 3)
 
 
 def agents_of(problem, network, threads: int = 1, messages=PLAIN):

@@ -13,11 +13,12 @@ import pytest
 from destiny import agents, networks, solve
 from destiny.agents import scaffold
 from destiny.config import tables
-from destiny.config.problem import ExperimentProblem, build_problem, cached
+from destiny.config.problem import ExperimentProblem, build_problem
 from destiny.engines.same_settings import columns_of, difference
 from destiny.errors import DestinyError, ProblemError
 from destiny.experiments import result_folder
 from destiny.problems import PCA
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data import files as data
 from destiny.problems.data.csv import guess_keys
 from destiny.problems.data.csv_layout import Csv
@@ -91,18 +92,18 @@ def test_what_is_read(tmp_path, case):
     problem = read(tmp_path, files, **keys)
     expected = {"numbers that are none": [[0, 1, 2], [1.5, 2, 3]]}.get(case, ROWS)
     for agent in range(2):
-        np.testing.assert_array_equal(problem._silos.load(agent), np.transpose(expected))
+        np.testing.assert_array_equal(problem.data.load(agent).table, expected)
 
 
 def test_columns_are_chosen_and_ordered(tmp_path):
     problem = read(tmp_path, both(PATIENTS), columns=["c", "a"])
-    np.testing.assert_array_equal(problem._silos.load(1), ROWS[:, [2, 0]].T)
+    np.testing.assert_array_equal(problem.data.load(1).table, ROWS[:, [2, 0]])
     assert problem.column_names == {"data": ("c", "a")}
 
 
 def test_one_file_for_all(tmp_path):
     problem = read(tmp_path, {"all.csv": PATIENTS}, data="all.csv", index=0, header=True)
-    np.testing.assert_array_equal(problem._silos.load(1), ROWS[2:].T)
+    np.testing.assert_array_equal(problem.data.load(1).table, ROWS[2:])
     assert problem.column_names == {"data": ("a", "b", "c")}
 
 
@@ -110,7 +111,7 @@ def test_samples_may_be_named_columns(tmp_path):
     """Their names differ from agent to agent, and may come twice."""
     files = {"s0.csv": "tumour,tumour\n1,2\n3,4\n", "s1.csv": "healthy,other\n1,2\n3,4\n"}
     problem = read(tmp_path, files, samples="columns", p=1)
-    np.testing.assert_array_equal(problem._silos.load(0), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(problem.data.load(0).table, [[1, 3], [2, 4]])
     assert problem.column_names == {}
 
 
@@ -373,7 +374,7 @@ def test_targets_have_names_and_columns_of_their_own(tmp_path):
     files = both(PATIENTS) | {"t0.csv": TARGETS, "t1.csv": TARGETS}
     keys = OLSR | {"index": "id", "target-columns": ["z"]}
     problem = read(tmp_path, files, **keys)
-    np.testing.assert_array_equal(problem._targets.load(0), [[2, 4, 7, 8]])
+    np.testing.assert_array_equal(problem.tables[1].load(0).table, [[2], [4], [7], [8]])
     assert problem.column_names == {"data": ("a", "b", "c"), "targets": ("z",)}
 
 
@@ -388,8 +389,8 @@ def test_data_and_targets_may_be_columns_of_one_file(tmp_path):
             "target-columns": ["c"],
         },
     )
-    np.testing.assert_array_equal(problem._silos.load(0), ROWS[:, :2].T)
-    np.testing.assert_array_equal(problem._targets.load(0), ROWS[:, 2:].T)
+    np.testing.assert_array_equal(problem.data.load(0).table, ROWS[:, :2])
+    np.testing.assert_array_equal(problem.tables[1].load(0).table, ROWS[:, 2:])
 
 
 REFUSED_TARGETS = {
@@ -425,7 +426,7 @@ def test_row_labels_of_data_and_targets_are_compared(tmp_path, whole):
     for text in (LABELLED, BACKWARDS):
         files = both(PATIENTS) | {"t0.csv": LABELLED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
         if text == LABELLED:
-            np.testing.assert_array_equal(read(tmp_path, files, **keys)._targets.load(1)[0, -1], 6)
+            np.testing.assert_array_equal(read(tmp_path, files, **keys).tables[1].load(1).table[-1, 0], 6)
             continue
         with pytest.raises(
             DestinyError, match=r"agent \d's targets.* found other row labels, 'Loe' instead of"
@@ -476,7 +477,7 @@ def test_only_headers_of_other_agents_files_are_read(tmp_path):
 
 
 def test_results_keep_the_names(tmp_path):
-    problem = cached(read(tmp_path, both(PLAIN)))
+    problem = CachedProblem(read(tmp_path, both(PLAIN)))
     network = networks.complete(2)
     results = {"one": solve(problem, network, rounds=30)}
     result_folder.describe(tmp_path / "out", problem, network, results)

@@ -44,7 +44,9 @@ def stack(seed=0, agents=D):
 
 
 def make(**options):
-    given = {"data": silos(), "shape": (N, P)} | options
+    given = (
+        {"data": silos(), "shape": (N, P)} | ({"reduction": "sum"} if "batch" in options else {}) | options
+    )
     return custom.problem(given.pop("value", value), given.pop("gradient", gradient), **given)
 
 
@@ -157,7 +159,9 @@ def changes(X, A, b):
         ({"batch": 3, "seed": -1}, "seed must not be negative; found -1"),
         ({"batch": 3, "data": [(A, b[1:]) for A, b in silos()]}, "agent 0.s arrays .* found 19, 20 rows"),
         ({"batch": 3, "data": [1.5] * D}, "agent 0's arrays must have one row .* found no rows"),
-        ({"batch": 3, "value": lambda X, A, b: value(X, A, b) ** 2}, "agent 0's value must be a sum or"),
+        ({"batch": 3, "reduction": None}, 'set reduction to "sum" or "mean"; found None'),
+        ({"batch": 3, "reduction": "median"}, 'set reduction to "sum" or "mean"; found .median.'),
+        ({"reduction": "sum"}, "reduction is for mini-batches; found no batch"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(options, words):
@@ -198,7 +202,11 @@ def test_a_sum_adds_agent_by_agent():
     rng = np.random.default_rng(1)
     data = [rng.standard_normal((N, 9)) for _ in range(D)]
     targets = [rng.standard_normal((P, 9)) for _ in range(D)]
-    known = [PCA(data, P), OLSR(data, targets), SDL(data, P)]
+    known = [
+        PCA([a.T for a in data], P),
+        OLSR([a.T for a in data], [a.T for a in targets]),
+        SDL([a.T for a in data], P),
+    ]
     a, b, c = known
     problem = a + 0.5 * b + c * 2 + make()
     assert (problem.shape, problem.agents, problem.kind, problem.weights) == (
@@ -225,7 +233,7 @@ def test_pca_with_a_linear_term_is_solved():
     data = [rng.standard_normal((N, 30)) for _ in range(D)]
     B = rng.standard_normal((N, 1))
     pull = custom.problem(lambda X: -np.vdot(B, X), lambda X: -B, shape=(N, 1), agents=D)
-    result = destiny.solve(PCA(data, 1) + 5 * pull, destiny.networks.ring(D))
+    result = destiny.solve(PCA([a.T for a in data], 1) + 5 * pull, destiny.networks.ring(D))
     assert result.converged
     # Lagrange: C x + 5 B is parallel to x, C the mean Gram matrix.
     slope = sum(A @ A.T for A in data) / D @ result.X + 5 * B
@@ -274,7 +282,7 @@ def test_samples_are_drawn_from_seed_agent_and_step():
 @pytest.mark.parametrize("functions", [(value, gradient), (mean_value, mean_gradient)], ids=["sum", "mean"])
 def test_a_batch_is_a_fair_share(functions):
     f, g = functions
-    problem = make(value=f, gradient=g, batch=7, seed=5)
+    problem = make(value=f, gradient=g, batch=7, seed=5, reduction="sum" if f is value else "mean")
     X, ids = stack(agents=2), [3, 1]
     hosted = problem.host(ids)
     for place, agent in enumerate(ids):
@@ -289,7 +297,8 @@ def test_a_batch_is_a_fair_share(functions):
 
 @pytest.mark.parametrize("functions", [(value, gradient), (mean_value, mean_gradient)], ids=["sum", "mean"])
 def test_the_gradients_of_single_samples_average_to_the_full_one(functions):
-    hosted = make(value=functions[0], gradient=functions[1], batch=1).host([0])
+    reduction = "sum" if functions[0] is value else "mean"
+    hosted = make(value=functions[0], gradient=functions[1], batch=1, reduction=reduction).host([0])
     (drawn,) = hosted._objectives
     samples = [drawn[1].objective.take(np.array([row])).gradient(stack()[0]) for row in range(20)]
     full = hosted.gradient(stack(agents=1))[0]

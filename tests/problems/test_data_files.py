@@ -46,8 +46,8 @@ def suffix(request):
 
 def test_every_format_gives_the_matrix(tmp_path, suffix):
     path = write(tmp_path, suffix)
-    np.testing.assert_array_equal(files.load(path, "columns", layout(path)), MATRIX)
-    np.testing.assert_array_equal(files.load(str(path), "rows", layout(path)), MATRIX.T)
+    np.testing.assert_array_equal(files.load(path, "rows", layout(path)), MATRIX)
+    np.testing.assert_array_equal(files.load(str(path), "columns", layout(path)), MATRIX.T)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool"])
@@ -115,15 +115,15 @@ def test_csv_with_and_without_header(tmp_path, text):
     path = tmp_path / "table.csv"
     path.write_bytes(text.encode("utf-8"))
     header = not text.strip("\ufeff").startswith("1")
-    np.testing.assert_array_equal(files.load(path, "columns", files.Csv(header=header)), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(files.load(path, "columns", files.Csv(header=header)), [[1, 3], [2, 4]])
 
 
 def test_csv_of_one_line_or_one_column_is_still_a_matrix(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("1,2,3\n")
-    assert files.load(path, "columns", layout(path)).shape == (1, 3)
+    assert files.load(path, "rows", layout(path)).shape == (1, 3)
     path.write_text("x\n1\n2\n3\n")
-    assert files.load(path, samples="columns").shape == (3, 1)
+    assert files.load(path, samples="rows").shape == (3, 1)
 
 
 FLOATS = [
@@ -177,7 +177,7 @@ def test_reading_needs_little_more_memory_than_the_numbers(tmp_path, settings):
 def test_a_sparse_matrix_of_scipy_is_made_dense(tmp_path, monkeypatch):
     matrix = np.where(MATRIX > 0, MATRIX, 0)
     scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csc_array(matrix))
-    np.testing.assert_array_equal(files.load(tmp_path / "sparse.npz", "rows"), matrix.T)
+    np.testing.assert_array_equal(files.load(tmp_path / "sparse.npz", "columns"), matrix.T)
     monkeypatch.setattr(files, "DENSE_LIMIT", 100)
     with pytest.raises(ProblemError, match=r"sparse\.npz must fit .* when made dense"):
         files.load(tmp_path / "sparse.npz")
@@ -186,18 +186,18 @@ def test_a_sparse_matrix_of_scipy_is_made_dense(tmp_path, monkeypatch):
 # When it is read
 
 
-def test_npy_is_mapped_and_only_hosted_columns_are_looked_at(tmp_path):
+def test_npy_is_mapped_and_only_hosted_rows_are_looked_at(tmp_path):
     matrix = MATRIX.copy()
     matrix[1, 5] = np.nan
     path = write(tmp_path, ".npy", matrix)
-    loaded = files.load(path)
+    loaded = files.load(path, samples="columns")
     assert isinstance(loaded, np.memmap)
     problem = pca.from_data(loaded, 2, 2)
     X = np.random.default_rng(1).standard_normal((1, 4, 2))
     good = matrix[:, :3]
     np.testing.assert_allclose(problem.host([0]).gradient(X)[0], -good @ good.T @ X[0])
     with pytest.raises(
-        ProblemError, match=r"agent 1's data \(.*file\.npy\) must be finite; found nan at feature 1"
+        ProblemError, match=r"agent 1's data \(.*file\.npy\) must be finite; found nan at sample 2, feature 1"
     ):
         problem.host([1])
 
@@ -217,7 +217,7 @@ def test_silos_are_read_one_by_one(tmp_path, suffix, kind):
     template = tmp_path / f"silo-{{agent:02d}}{suffix}"
     silos = files.silos(template, 3, "columns", layout(template))
     write(tmp_path, suffix).rename(tmp_path / f"silo-01{suffix}")  # the only file this machine has
-    targets = [np.ones((2, 6))] * 3
+    targets = [np.ones((6, 2))] * 3
     problem = {
         "pca": lambda: PCA(silos, 2),
         "olsr": lambda: OLSR(silos, targets),
@@ -226,9 +226,9 @@ def test_silos_are_read_one_by_one(tmp_path, suffix, kind):
     assert problem.shape == (4, 2)
     X = np.random.default_rng(1).standard_normal((1, 4, 2))
     in_memory = {
-        "pca": lambda: PCA([MATRIX], 2),
-        "olsr": lambda: OLSR([MATRIX], targets[:1]),
-        "sdl": lambda: SDL([MATRIX], 2),
+        "pca": lambda: PCA([MATRIX.T], 2),
+        "olsr": lambda: OLSR([MATRIX.T], targets[:1]),
+        "sdl": lambda: SDL([MATRIX.T], 2),
     }[kind]()
     np.testing.assert_array_equal(problem.host([1]).gradient(X), in_memory.host([0]).gradient(X))
     with pytest.raises(ProblemError, match=rf"silo-02{suffix} must be a file; found none"):
@@ -243,8 +243,8 @@ def test_silos_need_one_file_or_a_number_of_features(tmp_path):
 
 
 def test_a_silo_without_samples(tmp_path):
-    write(tmp_path, ".npy", np.ones((3, 0))).rename(tmp_path / "silo-0.npy")
-    write(tmp_path, ".npy", np.ones((3, 2))).rename(tmp_path / "silo-1.npy")
+    write(tmp_path, ".npy", np.ones((0, 3))).rename(tmp_path / "silo-0.npy")
+    write(tmp_path, ".npy", np.ones((2, 3))).rename(tmp_path / "silo-1.npy")
     hosted = PCA(files.silos(tmp_path / "silo-{agent}.npy", 2), 1).host([0, 1])
     assert not hosted.gradient(np.ones((2, 3, 1)))[0].any()
 
@@ -281,11 +281,11 @@ def test_numbers_that_are_not_finite(tmp_path, suffix, bad):
     matrix = MATRIX.copy()
     matrix[2, 3] = bad
     path = write(tmp_path, suffix, matrix)
-    words = rf"file{suffix}.* must be finite; found {bad} at feature 2, sample 3"
+    words = rf"file{suffix}.* must be finite; found {bad} at sample 2, feature 3"
     if suffix == ".csv" and np.isnan(bad):
         words = r"file\.csv must hold numbers .* found 'nan' in line 3"
     with pytest.raises(ProblemError, match=words):
-        pca.from_data(files.load(path, "columns", layout(path)), 2, 1).host([0])
+        pca.from_data(files.load(path, "rows", layout(path)), 2, 1).host([0])
 
 
 @pytest.mark.parametrize("kind", [".npy", ".npz"])

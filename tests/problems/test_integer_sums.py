@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import destiny
 from destiny.problems import Privacy, integer_sums, pca
+from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import noise_ratio
 from destiny.problems.integer_sums import Grid
 
@@ -105,25 +106,25 @@ def test_sums_are_exact(rng):
     """Against whole numbers of Python."""
     A = rng.standard_normal((7, 1000)) * 2.0
     z = GRID.round(A)
-    assert (GRID.moments(A) == python_moments(z)).all()
-    assert (GRID.sums(A) == z.astype(object).sum(axis=1)).all()
+    assert (GRID.moments(Rows(A.T)) == python_moments(z)).all()
+    assert (GRID.sums(Rows(A.T)) == z.astype(object).sum(axis=1)).all()
 
 
 def test_sums_beyond_the_whole_numbers_of_float64_are_exact(monkeypatch):
     """An odd number of odd squares, more than 2^53 in all: float64 has no odd numbers there."""
     odd = (GRID.length - 100) | 1
     A = np.full((1, 200_001), odd * GRID.unit)
-    assert int(GRID.moments(A)[0, 0]) == 200_001 * odd**2 > 2**53
+    assert int(GRID.moments(Rows(A.T))[0, 0]) == 200_001 * odd**2 > 2**53
     monkeypatch.setattr(integer_sums, "EXACT", 2**90)  # all rows in one product: the test can fail
-    assert int(GRID.moments(A)[0, 0]) % 2 == 0
+    assert int(GRID.moments(Rows(A.T))[0, 0]) % 2 == 0
 
 
 def test_one_row_more_changes_sums_by_that_row_alone(rng):
     A = rng.standard_normal((6, 5000)) * 3
     z = GRID.round(A[:, 1234:1235])
     fewer = np.delete(A, 1234, axis=1)
-    assert np.array_equal(GRID.moments(A) - GRID.moments(fewer), z @ z.T)
-    assert np.array_equal(GRID.sums(A) - GRID.sums(fewer), z[:, 0])
+    assert np.array_equal(GRID.moments(Rows(A.T)) - GRID.moments(Rows(fewer.T)), z @ z.T)
+    assert np.array_equal(GRID.sums(Rows(A.T)) - GRID.sums(Rows(fewer.T)), z[:, 0])
     upper = np.triu_indices(6)
     assert np.square((z @ z.T)[upper].astype(object)).sum() <= GRID.length**4
 
@@ -131,16 +132,16 @@ def test_one_row_more_changes_sums_by_that_row_alone(rng):
 def test_sparse_rows_are_the_same_rows(rng):
     A = rng.integers(0, 3, (6, 300)) * 0.7
     hidden = [
-        pca.private(pca.PCA([data], 2, n=6), Privacy(1.0, 1e-3, 2.0, seed=0)) for data in (A, csr_array(A))
+        pca.private(pca.PCA([data.T], 2, n=6), Privacy(1.0, 1e-3, 2.0, seed=0)) for data in (A, csr_array(A))
     ]
     assert np.array_equal(*(h.second_moments(0) for h in hidden))
 
 
 def test_more_rows_than_64_bits_hold_are_refused(monkeypatch):
     monkeypatch.setattr(integer_sums, "LARGEST", 3 * GRID.length**2)
-    GRID.moments(np.ones((2, 3)))
+    GRID.moments(Rows(np.ones((3, 2))))
     with pytest.raises(destiny.ProblemError, match="at most 3 samples at one agent; found 4: divide them"):
-        GRID.moments(np.ones((2, 4)))
+        GRID.moments(Rows(np.ones((4, 2))))
 
 
 # Noise together: the proof of `Grid`, in numbers

@@ -490,7 +490,7 @@ def by_experiment(files: list[Path], settings: dict[str, Any]) -> list[Any]:
     asked = read(ExperimentProblem, table, "[problem]")
     problem: Any = build_problem(asked, asked.agents, files[0].parent)
     problem.host(range(problem.agents))
-    return [problem._silos.load(agent).T for agent in range(problem.agents)]
+    return [problem.data.load(agent).table for agent in range(problem.agents)]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -46,7 +46,7 @@ def distance(X, Y):
 @pytest.mark.parametrize(("seed", "missing"), [(3, 0.1), (4, 0.3), (5, 0.5)])
 def test_the_answer_is_that_of_em(seed, missing):
     whole, A = data(seed, missing)
-    problem = problems.masked_pca.from_data(A, P, agents=[60, 0, 20, 40])
+    problem = problems.masked_pca.from_data(A.T, P, agents=[60, 0, 20, 40])
     result = destiny.solve(problem, networks.ring(4), tolerance=1e-9)
     assert result.converged
     assert distance(expectation_maximisation(A, P, problem.ridge), result.X) < 1e-7
@@ -56,9 +56,9 @@ def test_the_answer_is_that_of_em(seed, missing):
 def test_without_gaps_it_is_pca_for_any_ridge(rng):
     A = data(0, 0.0)[0]
     X = destiny.stiefel.random_point(N, P, seed=1)[None]
-    plain = problems.pca.from_data(A, P, agents=1).host([0])
+    plain = problems.pca.from_data(A.T, P, agents=1).host([0])
     for ridge in (1e-3, 0.1, 10.0):
-        masked = problems.masked_pca.from_data(A, P, agents=1, ridge=ridge).host([0])
+        masked = problems.masked_pca.from_data(A.T, P, agents=1, ridge=ridge).host([0])
         expected = np.sum(A**2) / 2 + plain.value(X) / (1 + ridge)
         np.testing.assert_allclose(masked.value(X), expected, rtol=1e-12)
         tangent = rng.standard_normal((N, P))
@@ -68,7 +68,7 @@ def test_without_gaps_it_is_pca_for_any_ridge(rng):
 
 
 def test_gradients_are_those_of_the_value():
-    problem = problems.masked_pca.from_data(data(0, 0.4)[1], P, agents=2, scale=0.3)
+    problem = problems.masked_pca.from_data(data(0, 0.4)[1].T, P, agents=2, scale=0.3)
     hosted = problem.host([1])
 
     class Objective:
@@ -87,15 +87,15 @@ def test_samples_that_say_nothing_change_nothing():
     A = data(0, 0.3)[1]
     X = destiny.stiefel.random_point(N, P, seed=0)[None]
     with_empty = np.concatenate([A, np.full((N, 5), np.nan)], axis=1)
-    expected, found = (problems.MaskedPCA([B], P).host([0]) for B in (A, with_empty))
+    expected, found = (problems.MaskedPCA([B.T], P).host([0]) for B in (A, with_empty))
     assert np.isclose(found.value(X), expected.value(X))
     np.testing.assert_allclose(found.gradient(X), expected.gradient(X), atol=1e-12)
-    nothing = problems.MaskedPCA([np.full((N, 5), np.nan), np.empty((N, 0))], P).host([0, 1])
+    nothing = problems.MaskedPCA([np.full((5, N), np.nan), np.empty((0, N))], P).host([0, 1])
     assert not nothing.value(np.concatenate([X, X])).any()
 
 
 def test_blocks_of_samples_make_no_difference(monkeypatch):
-    problem = problems.masked_pca.from_data(data(0, 0.3)[1], P, agents=1)
+    problem = problems.masked_pca.from_data(data(0, 0.3)[1].T, P, agents=1)
     X = destiny.stiefel.random_point(N, P, seed=0)[None]
     expected = problem.host([0]).gradient(X)
     monkeypatch.setattr(problems.masked_pca, "BLOCK", 7 * P * P)
@@ -105,15 +105,15 @@ def test_blocks_of_samples_make_no_difference(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda A: problems.MaskedPCA([A], P, ridge=0), "ridge must be a positive number; found 0"),
+        (lambda A: problems.MaskedPCA([A.T], P, ridge=0), "ridge must be a positive number; found 0"),
         (
-            lambda A: problems.MaskedPCA([np.where(A > 3, np.inf, A)], P),
-            "must be finite; found inf at feature",
+            lambda A: problems.MaskedPCA([np.where(A > 3, np.inf, A).T], P),
+            "must be finite; found inf at sample",
         ),
-        (lambda A: problems.MaskedPCA([A], 9), "p must lie between 1 and"),
-        (lambda A: problems.PCA([A], P), "must be finite; found nan at feature"),
+        (lambda A: problems.MaskedPCA([A.T], 9), "p must lie between 1 and"),
+        (lambda A: problems.PCA([A.T], P), "must be finite; found nan at sample"),
         (
-            lambda A: problems.centred(problems.MaskedPCA([A], P)),  # type: ignore[arg-type]
+            lambda A: problems.centred(problems.MaskedPCA([A.T], P)),  # type: ignore[arg-type]
             "only PCA and OLSR can be centred",
         ),
     ],
@@ -124,5 +124,5 @@ def test_refused_in_one_sentence(make, sentence):
 
 
 def test_it_says_what_it_is():
-    text = problems.MaskedPCA([data(0, 0.3)[1]], P).describe()
+    text = problems.MaskedPCA([data(0, 0.3)[1].T], P).describe()
     assert text == "PCA with 2 components of data with gaps: 1 agents hold 120 samples of 8 features."

@@ -11,9 +11,9 @@ from destiny.problems.sums import HostedTotal
 N, P = 9, 3
 
 
-def silos(sizes, rows=N, seed=0):
+def silos(sizes, columns=N, seed=0):
     rng = np.random.default_rng(seed)
-    return [rng.standard_normal((rows, m)) for m in sizes]
+    return [rng.standard_normal((m, columns)) for m in sizes]
 
 
 def same_as_the_mean(problem):

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 import destiny
 from destiny.problems import Privacy, centred, pca
+from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import gaussian_delta, noise_ratio
 from destiny.problems.pca import PrivatePCA
 from destiny.problems.privacy import MEAN, MOMENTS, on_grid
@@ -35,7 +36,7 @@ def privacy(**changes) -> Privacy:
 
 def problem(n=6, m=50, p=2, agents=3, seed=0, **options):
     A = np.random.default_rng(seed).standard_normal((n, m))
-    return pca.from_data(A, p, agents, **options)
+    return pca.from_data(A.T, p, agents, **options)
 
 
 # Calibration
@@ -122,7 +123,7 @@ def test_the_objective_is_that_of_the_noisy_matrix():
 
 
 def test_a_row_however_long_moves_the_matrix_by_no_more_than_the_bound():
-    far = pca.private(pca.PCA([1e9 * np.eye(3)[:, :1]], 1), privacy(epsilon=1e8))
+    far = pca.private(pca.PCA([(1e9 * np.eye(3)[:, :1]).T], 1), privacy(epsilon=1e8))
     assert np.abs(far.second_moments(0)).max() == pytest.approx(4.0, rel=1e-2)
 
 
@@ -133,15 +134,15 @@ def test_the_same_content_has_the_same_noise_and_other_content_other_noise():
     assert np.array_equal(C, hidden.second_moments(0))  # nothing to average
     assert not np.array_equal(C, pca.private(exact, Privacy(**SETTINGS)).second_moments(0))
     # Data that differ in one entry, of the same secret: the difference tells nothing.
-    A = exact._silos.load(0).copy()
+    A = exact.data.load(0).table.copy()
     A[0, 0] += 1e-9
-    one = pca.private(pca.PCA([exact._silos.load(0)], 2), privacy()).second_moments(0)
+    one = pca.private(pca.PCA([exact.data.load(0).table], 2), privacy()).second_moments(0)
     two = pca.private(pca.PCA([A], 2), privacy()).second_moments(0)
     assert np.abs(one - two).max() > 0.1 * hidden.noise_scale
     # Another p and another type of the same numbers are the same content.
-    other = pca.private(pca.PCA([exact._silos.load(0)], 3), privacy()).second_moments(0)
+    other = pca.private(pca.PCA([exact.data.load(0).table], 3), privacy()).second_moments(0)
     assert np.array_equal(one, other)
-    ints = [pca.PCA([np.arange(12).reshape(3, 4).astype(t)], 1) for t in (np.int16, np.float32, np.float64)]
+    ints = [pca.PCA([np.arange(12).reshape(3, 4).astype(t).T], 1) for t in (np.int16, np.float32, np.float64)]
     matrices = [pca.private(p, privacy()).second_moments(0) for p in ints]
     assert np.array_equal(matrices[0], matrices[1])
     assert np.array_equal(matrices[0], matrices[2])
@@ -152,7 +153,7 @@ def test_the_same_content_has_the_same_noise_and_other_content_other_noise():
 
 def test_the_private_mean(rng):
     A = rng.standard_normal((5, 40_000)) + 3.0
-    hidden = centred(pca.private(pca.from_data(A, 2, 4), privacy(bound=4.0, mean_bound=12.0)))
+    hidden = centred(pca.private(pca.from_data(A.T, 2, 4), privacy(bound=4.0, mean_bound=12.0)))
     result = destiny.solve(hidden, destiny.networks.ring(4))
     assert result.mean == pytest.approx(A.mean(axis=1), abs=0.05)
     assert np.array_equal(result.mean, on_grid(result.mean, 12.0))
@@ -173,8 +174,10 @@ def test_the_noise_of_the_sums_has_the_scale_of_the_formula():
     n, b = 300, 2.0
     exact = problem(n=n, m=9, agents=3)
     hidden = pca.private(exact, privacy())
-    norms = [np.linalg.norm(exact._silos.load(i), axis=0) for i in range(3)]
-    sums = np.stack([(exact._silos.load(i) * np.minimum(1, b / norms[i])).sum(axis=1) for i in range(3)])
+    norms = [np.linalg.norm(exact.data.load(i).table, axis=1) for i in range(3)]
+    sums = np.stack(
+        [(exact.data.load(i).table.T * np.minimum(1, b / norms[i])).sum(axis=1) for i in range(3)]
+    )
     noise = np.stack([hidden.private_totals(i) for i in range(3)]) - np.c_[sums, [3.0, 3.0, 3.0]]
     weight = b / n**0.25
     expected = noise_ratio(1.0, 1e-3) / math.sqrt(0.1) * math.hypot(b, weight)
@@ -302,8 +305,8 @@ def test_descriptions_and_portraits_come_from_noise(rng):
 # Audit: somebody who knows all rows but one, and the method, guesses whether that one is there.
 
 DRAWS = 1200
-WITHOUT_ROW = pca.PCA([np.ones((2, 3))], 1)
-WITH_ROW = pca.PCA([np.c_[np.ones((2, 3)), [2.0, 0.0]]], 1)
+WITHOUT_ROW = pca.PCA([np.ones((3, 2))], 1)
+WITH_ROW = pca.PCA([np.c_[np.ones((2, 3)), [2.0, 0.0]].T], 1)
 CONFIDENCE = 0.9999
 
 
@@ -384,7 +387,7 @@ def test_the_audit_fails_where_noise_is_too_small(centre, monkeypatch):
 def test_floats_tell_tables_apart_by_their_last_bits(n, epsilon):
     """What the audit below is for: Gaussian noise in float64, of the right size, hides nothing."""
     upper, s, right = np.triu_indices(n), 4.0 * noise_ratio(epsilon, 1e-6), 0
-    sums = [(A @ A.T)[upper] for A in two_tables(n)]
+    sums = [(A.T @ A)[upper] for A in two_tables(n)]
     for seed in range(TRIES):
         released = sums[seed % 2] + s * noise_of_floats(seed, len(upper[0]))
         shares = [possible_in_floats(released, exact, s) for exact in sums]
@@ -404,11 +407,11 @@ def test_audit_of_the_bits(n, epsilon, centre):
     if centre:
         grid, weight = setting.grid_of_sums(1, n)
         units = np.append(np.full(n, grid.unit), 1 / weight)
-        sums = [np.append(grid.sums(A), weight * A.shape[1]) for A in tables]
+        sums = [np.append(grid.sums(Rows(A)), weight * len(A)) for A in tables]
     else:
         grid = setting.grid_of_moments(False, 1)
         units = np.full(len(upper[0]), grid.unit**2)
-        sums = [grid.moments(A)[upper] for A in tables]
+        sums = [grid.moments(Rows(A))[upper] for A in tables]
     for k in range(TRIES):
         there = hidden[k % 2]
         released = there.private_totals(0) if centre else there.second_moments(0)[upper]

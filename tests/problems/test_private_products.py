@@ -11,6 +11,7 @@ import scipy.stats
 import destiny
 from destiny.problems import Privacy, centred, integer_sums, low_rank, pca
 from destiny.problems.data.partition import Shift
+from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import noise_ratio
 from destiny.problems.integer_sums import FINE, Grid
 from destiny.problems.low_rank import LowRank
@@ -46,12 +47,12 @@ def hidden(tables, p=1, **changes):
 @pytest.mark.parametrize("factor", [1, 1000])
 def test_one_row_more_changes_a_product_by_that_row_alone(rng, most, factor):
     """In whole numbers of Python: by z w^T, of norm at most length times most, whatever the vectors are."""
-    A, Q = rng.standard_normal((30, 700)) * 0.7, factor * vectors(rng, 30, 4)
-    whole = GRID.products(A, Q, most)
+    A, Q = rng.standard_normal((700, 30)) * 0.7, factor * vectors(rng, 30, 4)
+    whole = GRID.products(Rows(A), Q, most)
     for row in (0, 123, 699):
-        z = GRID.round(A[:, row : row + 1])
-        change = (whole - GRID.products(np.delete(A, row, axis=1), Q, most)).astype(object)
-        assert np.array_equal(change, GRID.products(A[:, row : row + 1], Q, most))
+        z = GRID.round(A[row : row + 1].T)
+        change = (whole - GRID.products(Rows(np.delete(A, row, axis=0)), Q, most)).astype(object)
+        assert np.array_equal(change, GRID.products(Rows(A[row : row + 1]), Q, most))
         assert 0 < np.square(change).sum() <= (GRID.length * most) ** 2
         assert np.linalg.matrix_rank(change.astype(float)) == 1
         w = (Q.T.astype(object) @ z.astype(object))[:, 0] / 2**FINE
@@ -64,25 +65,25 @@ def test_one_row_more_changes_a_product_by_that_row_alone(rng, most, factor):
 def test_a_row_within_the_vectors_changes_a_product_by_as_much_as_is_allowed():
     """The bound b^2 for orthonormal vectors and no shortening cannot be smaller."""
     Q = (np.eye(5, 2) * 2**FINE).astype(np.int64)
-    change = GRID.products(2.0 * np.eye(5)[:, :1], Q, GRID.length)
+    change = GRID.products(Rows(2.0 * np.eye(5)[:1]), Q, GRID.length)
     assert np.linalg.norm(change) == pytest.approx(GRID.length**2, rel=1e-3)
 
 
 def test_products_without_shortening_are_those_of_the_rows(rng):
-    A, Q = rng.standard_normal((20, 300)) * 0.2, vectors(rng, 20, 3)
-    exact = A @ A.T @ Q / 2.0**FINE
+    A, Q = rng.standard_normal((300, 20)) * 0.2, vectors(rng, 20, 3)
+    exact = A.T @ A @ Q / 2.0**FINE
     assert np.allclose(
-        GRID.products(A, Q, GRID.length) * GRID.unit**2, exact, atol=1e-3 * np.abs(exact).max()
+        GRID.products(Rows(A), Q, GRID.length) * GRID.unit**2, exact, atol=1e-3 * np.abs(exact).max()
     )
-    assert GRID.squares(A)[0] * GRID.unit**2 == pytest.approx(np.sum(A**2), rel=1e-3)
+    assert GRID.squares(Rows(A))[0] * GRID.unit**2 == pytest.approx(np.sum(A**2), rel=1e-3)
 
 
 def test_vectors_and_rows_that_exact_sums_cannot_hold_are_refused(rng, monkeypatch):
     with pytest.raises(destiny.ProblemError, match="vectors must have a norm of about 1"):
-        GRID.products(rng.standard_normal((4, 3)), np.full((4, 2), 2**40), 100)
+        GRID.products(Rows(rng.standard_normal((3, 4))), np.full((4, 2), 2**40), 100)
     monkeypatch.setattr(integer_sums, "SHORT_LARGEST", 3 * GRID.length**2)
     with pytest.raises(destiny.ProblemError, match="at most 3 samples at one agent; found 4: divide them"):
-        GRID.products(np.ones((2, 4)), vectors(rng, 2, 1), GRID.length)
+        GRID.products(Rows(np.ones((4, 2))), vectors(rng, 2, 1), GRID.length)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1, 30])
@@ -92,7 +93,7 @@ def test_all_releases_together_are_one_gaussian_mechanism(epsilon, centre, noise
     """In exact arithmetic: squared sensitivities over variances add up to 1/r^2, or hardly less."""
     agents, n = 5, 2000
     problem = PrivateProductsPCA(
-        pca.PCA([np.zeros((n, 1))] * agents, 3), Privacy(epsilon, 1e-6, 3.0, noise, mean_share=0.1)
+        pca.PCA([np.zeros((1, n))] * agents, 3), Privacy(epsilon, 1e-6, 3.0, noise, mean_share=0.1)
     )
     if centre:
         problem = problem.with_shifts({0: Shift(np.zeros(n), np.ones(n))})
@@ -123,7 +124,7 @@ def test_projections_on_random_vectors_are_hardly_ever_shortened():
 
 @pytest.mark.parametrize("noise", ["alone", "together"])
 def test_the_noise_has_the_scale_of_the_formula(rng, noise):
-    problem = hidden([np.zeros((200, 3))] * 4, noise=noise)
+    problem = hidden([np.zeros((3, 200))] * 4, noise=noise)
     Q = vectors(rng, 200, 48)
     for step, projected in ((0, 2 * math.sqrt(48 / 200)), (1, math.sqrt(0.5))):
         told = np.stack([problem.release(i, step, Q)[: Q.size] for i in range(4)])
@@ -139,7 +140,7 @@ def test_the_noise_has_the_scale_of_the_formula(rng, noise):
 
 def test_a_secret_is_for_one_run(tmp_path, rng):
     def problem(seed):
-        A = np.random.default_rng(seed).standard_normal((60, 30))
+        A = np.random.default_rng(seed).standard_normal((30, 60))
         return hidden([A], seed=None, secret=str(tmp_path / "noise.key"))
 
     first = problem(0).matrix
@@ -168,10 +169,10 @@ def test_the_fit_is_the_minimiser(rng):
 
 def test_next_to_no_noise_gives_the_axes_of_the_data(rng):
     U = np.linalg.qr(rng.standard_normal((150, 3)))[0]
-    A = U @ (np.array([[3.0], [2.0], [1.0]]) * rng.standard_normal((3, 4000)))
-    problem = hidden(np.array_split(A, 4, axis=1), p=3, epsilon=1e7, bound=40.0)
-    exact = np.linalg.svd(A, full_matrices=False)[0][:, :3]
-    X, C = problem.matrix.L[:, :3], A @ A.T / 4
+    A = rng.standard_normal((4000, 3)) * [3.0, 2.0, 1.0] @ U.T
+    problem = hidden(np.array_split(A, 4), p=3, epsilon=1e7, bound=40.0)
+    exact = np.linalg.svd(A, full_matrices=False)[2][:3].T
+    X, C = problem.matrix.L[:, :3], A.T @ A / 4
     assert np.allclose(X @ X.T, exact @ exact.T, atol=2e-3)
     assert problem.matrix.values[:3] == pytest.approx(np.linalg.eigvalsh(C)[::-1][:3], rel=1e-2)
     assert problem.variance(0) == pytest.approx(np.trace(C), rel=1e-2)
@@ -181,9 +182,9 @@ def test_next_to_no_noise_gives_the_axes_of_the_data(rng):
 
 
 def test_products_are_about_as_good_as_matrices(rng):
-    A = rng.standard_normal((300, 12_000)) * (np.arange(1, 301) ** -0.7)[:, None]
-    A /= np.linalg.norm(A, axis=0).mean()
-    C = A @ A.T
+    A = rng.standard_normal((12_000, 300)) * np.arange(1, 301) ** -0.7
+    A /= np.linalg.norm(A, axis=1).mean()
+    C = A.T @ A
     best, shares = np.linalg.eigvalsh(C)[-3:].sum(), {}
     for kind in (PrivatePCA, PrivateProductsPCA):
         problem = kind(pca.from_data(A, 3, 2), Privacy(1.0, 1e-6, 1.2, seed=0))
@@ -194,7 +195,7 @@ def test_products_are_about_as_good_as_matrices(rng):
 
 
 def test_variances_of_noise_alone_are_below_the_edge():
-    problem = hidden([np.zeros((400, 1))] * 3, p=4)
+    problem = hidden([np.zeros((1, 400))] * 3, p=4)
     assert 0.3 * problem.noise_edge < problem.matrix.values[0] < problem.noise_edge
     result = destiny.solve(problem, destiny.networks.ring(3), rounds=100)
     assert any(note.startswith("4 of 4 axes have no more variance than the noise") for note in result.notes)
@@ -207,11 +208,11 @@ def test_noise_for_which_no_units_are_left_is_refused():
 
 def test_many_columns_are_chosen_for_products():
     def made(n, p=1):
-        return type(pca.private(pca.PCA([np.zeros((n, 2))], p), Privacy(1, 1e-6, 1)))
+        return type(pca.private(pca.PCA([np.zeros((2, n))], p), Privacy(1, 1e-6, 1)))
 
     assert (made(LARGEST_SQUARE), made(LARGEST_SQUARE + 1)) == (PrivatePCA, PrivateProductsPCA)
     assert (made(2400, 200), made(2401, 200)) == (PrivatePCA, PrivateProductsPCA)
-    assert "T = 4 products, with 48 vectors and then 5" in hidden([np.zeros((90, 2))]).describe()
+    assert "T = 4 products, with 48 vectors and then 5" in hidden([np.zeros((2, 90))]).describe()
 
 
 # Audits: somebody who knows the code and all rows but one sees all that an agent tells
@@ -251,8 +252,8 @@ def transcript(problem):
 
 def sums_of(problem, A, step, Q):
     grid = problem.grid(step)
-    exact = grid.products(A, Q, int(problem._projected(step) * grid.length)).ravel()
-    return np.append(exact, problem._trace_grid.squares(A)) if step == 0 else exact
+    exact = grid.products(Rows(A), Q, int(problem._projected(step) * grid.length)).ravel()
+    return np.append(exact, problem._trace_grid.squares(Rows(A))) if step == 0 else exact
 
 
 def right_guesses(epsilon, n=8):
@@ -289,7 +290,7 @@ def test_the_audit_fails_where_noise_is_too_small(monkeypatch):
 def test_products_with_noise_of_floats_tell_tables_apart(epsilon, rng):
     """What the audit is for: float64 noise of the right size on float64 products hides nothing."""
     Q = np.linalg.qr(rng.standard_normal((8, 3)))[0]
-    sums = [(A @ (A.T @ Q)).ravel() for A in two_tables(8)]
+    sums = [(A.T @ (A @ Q)).ravel() for A in two_tables(8)]
     s, right = 4.0 * noise_ratio(epsilon, 1e-6) * math.sqrt(STEPS), 0
     for seed in range(TRIES):
         released = sums[seed % 2] + s * noise_of_floats(seed, Q.size)
@@ -302,12 +303,12 @@ def test_products_with_noise_of_floats_tell_tables_apart(epsilon, rng):
 
 
 def test_centred_products(rng):
-    A = rng.standard_normal((80, 20_000)) * (np.arange(1, 81) ** -1.0)[:, None] + 1.0
+    A = rng.standard_normal((20_000, 80)) * np.arange(1, 81) ** -1.0 + 1.0
     problem = centred(
         PrivateProductsPCA(pca.from_data(A, 2, 3), Privacy(8.0, 1e-6, 3.0, mean_bound=12.0, seed=0))
     )
     result = destiny.solve(problem, destiny.networks.ring(3))
-    exact = np.linalg.svd(A - A.mean(axis=1, keepdims=True), full_matrices=False)[0][:, :2]
+    exact = np.linalg.svd(A - A.mean(axis=0), full_matrices=False)[2][:2].T
     assert np.linalg.svd(exact.T @ result.X)[1].min() > 0.98
     assert result.notes[0] == "centred: the mean of 80 columns was subtracted (2 rounds)"
     assert "epsilon = 8, delta = 1e-06" in result.notes[1]

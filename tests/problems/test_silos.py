@@ -11,7 +11,7 @@ import destiny
 from destiny.errors import ProblemError
 from destiny.problems import OLSR, PCA, SDL, MaskedPCA, pca
 from destiny.problems.data import Csv, SiloValues
-from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.row_blocks import row_blocks
 
 RNG = np.random.default_rng(0)
 TABLES = [RNG.standard_normal((rows, 3)).round(3) for rows in (6, 4, 5)]
@@ -80,9 +80,10 @@ def test_parquet(tmp_path):
     assert destiny.Silos([tmp_path / "single.parquet"])[0].dtype == np.float32
     file = destiny.problems.data.File(str(tmp_path / "single.parquet"), "rows")
     assert file.feature_names() == tuple(NAMES)
-    np.testing.assert_allclose(file(), TABLES[0].T, rtol=1e-6)
+    np.testing.assert_allclose(file(), TABLES[0], rtol=1e-6)
     with pytest.raises(ProblemError, match='set samples = "rows"'):
-        destiny.problems.data.load(tmp_path / "single.parquet")
+        destiny.problems.data.load(tmp_path / "single.parquet", "columns")
+    np.testing.assert_array_equal(destiny.problems.data.load(tmp_path / "single.parquet"), file())
 
 
 def test_columns_in_another_order_are_refused_unless_chosen_by_name(tmp_path):
@@ -294,14 +295,17 @@ def test_columns_split_over_parties():
 def test_problems_take_silos(tmp_path):
     np.save(tmp_path / "a.npy", TABLES[0])
     silos = destiny.Silos([tmp_path / "a.npy", *TABLES[1:]])
-    matrices = [table.T for table in TABLES]
+    matrices = list(TABLES)
     X = np.linalg.qr(RNG.standard_normal((3, 2)))[0]
     stack = np.stack([X] * 3)
     for found, expected in (
         (PCA(silos, 2), PCA(matrices, 2)),
         (SDL(silos, 2), SDL(matrices, 2)),
         (MaskedPCA(silos, 2), MaskedPCA(matrices, 2)),
-        (OLSR(silos, destiny.Silos([t[:, :2] for t in TABLES])), OLSR(matrices, [m[:2] for m in matrices])),
+        (
+            OLSR(silos, destiny.Silos([t[:, :2] for t in TABLES])),
+            OLSR(matrices, [m[:, :2] for m in matrices]),
+        ),
     ):
         assert found.shape == expected.shape
         np.testing.assert_array_equal(
@@ -377,5 +381,5 @@ def test_data_whose_squares_vanish_are_refused(kind):
     with pytest.raises(ProblemError, match=r"must reach 1e-40 in magnitude.*use other units"):
         destiny.Silos(tiny)
     with pytest.raises(ProblemError, match=r"must reach 1e-40 in magnitude.*use other units"):
-        destiny.solve(PCA([np.asarray(1e-100 * t.T) for t in TABLES], p=2), destiny.networks.complete(3))
+        destiny.solve(PCA([np.asarray(1e-100 * t) for t in TABLES], p=2), destiny.networks.complete(3))
     assert destiny.Silos([kind(0 * table) for table in TABLES]).parts  # nothing but zeros is no mistake

@@ -51,7 +51,7 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
 
     (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/experiment-files.md").read_text(), re.DOTALL)
     (tmp_path / "experiment.toml").write_text(text)
-    np.save(tmp_path / "A.npy", np.random.default_rng(0).standard_normal((30, 320)))
+    np.save(tmp_path / "A.npy", np.random.default_rng(0).standard_normal((320, 30)))
     asked = file.read(tmp_path / "experiment.toml")
     assert (asked.problem.shape, asked.problem.agents, list(asked.algorithms)) == ((30, 10), 32, ["DESTINY"])
 

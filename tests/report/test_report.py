@@ -126,7 +126,7 @@ def test_networks_that_change_or_tell_little_are_described_too(tmp_path):
 
 def test_the_spectrum_is_that_of_the_pooled_data(made):
     problem = destiny.problems.pca.synthetic(n=12, m=96, p=2, xi=0.7, agents=6, seed=0)
-    A = np.concatenate([problem._silos.load(agent) for agent in range(6)], axis=1)
+    A = np.concatenate([problem.data.load(agent).table for agent in range(6)]).T
     expected = np.linalg.svd(A, compute_uv=False) ** 2
     spectrum = json.loads((made / "pca" / "extras.json").read_text())["spectrum"]
     np.testing.assert_allclose(spectrum["pooled"], expected, rtol=1e-10)

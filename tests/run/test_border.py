@@ -100,7 +100,7 @@ def test_checkpoints_have_the_settings_of_the_object_and_its_trackers_are_checke
 
 
 def test_problems_are_wrapped_wherever_they_come_in():
-    pca = destiny.problems.PCA(list(A), p=2)
+    pca = destiny.problems.PCA([a.T for a in A], p=2)
     total = pca + Quartic()
     assert total.describe() == "Sum 1 pca + 1 Quartic on 9 x 2 matrices, of 4 agents."
     assert all(isinstance(part, ProblemBase) for part in total.problems)

@@ -28,8 +28,8 @@ RING = destiny.networks.ring(4)
 
 
 def silos(table, *ends):
-    """Tables of unequal sizes, samples in columns as the problems have them; the last agent holds none."""
-    return [*(part.T for part in np.split(table, ends)), table[:0].T]
+    """Tables of unequal sizes; the last agent holds none."""
+    return [*np.split(table, ends), table[:0]]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def networks(agents):
 @pytest.mark.parametrize("kind", ["fixed", "links fail", "one agent"])
 def test_pca_of_pooled_data(kind, standardise):
     network = networks(5)[kind]
-    held = silos(IRIS, 7, 60, 61) if network.agents == 5 else [IRIS.T]
+    held = silos(IRIS, 7, 60, 61) if network.agents == 5 else [IRIS]
     result = destiny.solve(centred(PCA(held, 2), standardise), network, tolerance=1e-10)
     scaler = StandardScaler(with_std=standardise).fit(IRIS)
     pooled = PooledPCA(2).fit(scaler.transform(IRIS))
@@ -138,7 +138,7 @@ def test_a_small_column_beside_a_large_one_on_a_network_that_changes():
     large, agent = 1e9 + np.tile(np.arange(5.0), 4), np.repeat(np.arange(4.0), 5)
     table = np.column_stack([large, 1e-6 * (agent + np.random.default_rng(2).random(20))])
     network = destiny.networks.link_loss(RING, 0.4, seed=0)  # at once nothing changes that 1e9 would show
-    result = destiny.solve(centred(PCA(np.split(table.T, 4, axis=1), 1), True), network, rounds=400)
+    result = destiny.solve(centred(PCA(np.split(table, 4), 1), True), network, rounds=400)
     scaler = StandardScaler().fit(table)
     np.testing.assert_allclose(result.mean, scaler.mean_, rtol=1e-10)
     np.testing.assert_allclose(result.scale, scaler.scale_, rtol=1e-6)
@@ -163,7 +163,7 @@ def test_the_pooled_problem_is_centred_too():
 
 
 def write_experiment(folder, **lines):
-    np.save(folder / "A.npy", WINE.T)
+    np.save(folder / "A.npy", WINE)
     table = {"kind": '"pca"', "data": '"A.npy"', "p": "2", "agents": "4", "sizes": "[8, 70, 0, 100]"} | lines
     (folder / "all.toml").write_text(
         "[problem]\n" + "\n".join(f"{key} = {value}" for key, value in table.items()) + "\n"
@@ -219,10 +219,10 @@ def test_same_bits_between_agents(algorithm, tmp_path):
         assert "note: standardised" in str(outcome)
     assert np.array_equal(outcomes[0].mean, ours.reference.mean)
     # What is explained is variance: that of the standardised data.
-    ready = ours.asked.problem.pooled()
+    ready = ours.asked.problem.inner.pooled()
     assert outcomes[0].explained < 1
     total = sum(ready.variance(i) for i in range(4))
-    kept = sum(np.sum((outcomes[0].X.T @ ready.tables[0].load(i)) ** 2) for i in range(4))
+    kept = sum(np.sum(ready.rows(i).times(outcomes[0].X) ** 2) for i in range(4))
     assert outcomes[0].explained == pytest.approx(kept / total, rel=1e-10)
 
 
@@ -230,7 +230,9 @@ def test_agents_that_do_not_know_the_spectrum(tmp_path):
     ours = Party(tmp_path, RING, PROBLEM + "\ncenter = true", stop="rounds = 900\ntolerance = 1e-6")
     outcome = ours.go()[1]
     np.testing.assert_allclose(outcome.mean, ours.reference.mean, atol=1e-13)
-    assert destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.pooled())) < 1e-5
+    assert (
+        destiny.stiefel.subspace_distance(outcome.X, pca.solution(ours.asked.problem.inner.pooled())) < 1e-5
+    )
 
 
 def test_agents_doubt_axes_of_features_in_other_units(tmp_path):
@@ -301,7 +303,7 @@ def test_a_checkpoint_of_other_centring_is_refused(tmp_path):
 
 
 def test_an_uncentred_answer_says_so():
-    problem = PCA(np.array_split(IRIS.T, 3, axis=1), 2)
+    problem = PCA(np.array_split(IRIS, 3), 2)
     result = destiny.solve(problem, destiny.networks.path(3), "destiny-momentum")
     (note,) = result.notes
     assert "their mean makes up 93 % of what the answer explains" in note
@@ -315,8 +317,8 @@ def test_nothing_is_said_of_data_without_a_mean(seed):
     network = destiny.networks.complete(3)
     for problem in (
         pca.synthetic(n=10, m=40, p=2, xi=0.8, agents=3, seed=seed),
-        PCA(np.array_split((IRIS - IRIS.mean(axis=0)).T, 3, axis=1), 2),
-        centred(PCA(np.array_split(IRIS.T, 3, axis=1), 2)),
+        PCA(np.array_split(IRIS - IRIS.mean(axis=0), 3), 2),
+        centred(PCA(np.array_split(IRIS, 3), 2)),
     ):
         result = destiny.solve(problem, network)
         assert not any("not centred" in note for note in result.notes)
@@ -349,13 +351,13 @@ def test_false_is_as_if_left_out(tmp_path):
 def test_refusals_in_python():
     problem = PCA(silos(WINE, 7, 60), 2)
     with pytest.raises(ProblemError, match="only PCA and OLSR can be centred; found SDL"):
-        centred(destiny.problems.SDL([WINE.T], 2))
+        centred(destiny.problems.SDL([WINE], 2))
     with pytest.raises(ProblemError, match="not centred yet"):
         centred(problem).host([0]).gradient(np.zeros((1, 13, 2)))
     with pytest.raises(SettingsError, match="need to find the mean and to choose beta"):
         destiny.solve(centred(problem), RING, "destiny-momentum", rounds=23)
     with pytest.raises(ProblemError, match="at least one sample"):
-        destiny.solve(centred(PCA([WINE[:0].T] * 4, 2)), RING)
+        destiny.solve(centred(PCA([WINE[:0]] * 4, 2)), RING)
 
 
 def test_agents_must_centre_alike(tmp_path):
@@ -369,10 +371,10 @@ def test_agents_must_centre_alike(tmp_path):
 def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
-    np.save(tmp_path / "data.npy", WINE.T)
+    np.save(tmp_path / "data.npy", WINE)
     made = scaffold.write_agent_files(str(file), "127.0.0.1:7000", tmp_path / "party", "run-1", private=False)
     for path in made:
-        np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE.T)
+        np.save(path.parent / f"silo-{path.parent.name[-1]}.npy", WINE)
     scaffold.write_certificates(tmp_path / "party")
     settings = agents.read(made[0])
     assert settings.network.spectrum == read_network({"kind": "ring"}, 4, tmp_path).spectrum

@@ -91,7 +91,7 @@ CHOICES = {
     ),
     "private regression with large n": (
         (
-            problems.OLSR([np.ones((1001, 3))] * 6, [np.ones((2, 3))] * 6),
+            problems.OLSR([np.ones((3, 1001))] * 6, [np.ones((3, 2))] * 6),
             RING,
             0.0,
             Private(),
@@ -115,28 +115,28 @@ CHOICES = {
         "changes from round to round",
     ),
     "large n": (
-        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING),
+        (problems.PCA([np.ones((3, 1001))] * 6, 2), RING),
         "destiny-krylov",
         "which n = 1001 makes large; about 54 rounds .* are predicted .*, against 216 rounds .* or more",
     ),
     "large n, changing": (
-        (problems.PCA([np.ones((1001, 3))] * 6, 2), networks.link_loss(RING, 0.2)),
+        (problems.PCA([np.ones((3, 1001))] * 6, 2), networks.link_loss(RING, 0.2)),
         "destiny-momentum",
         "changes from round to round",
     ),
     "large n, small messages": (
-        (problems.PCA([np.ones((1001, 3))] * 6, 2), RING, 0.0, destiny.Quantized(8)),
+        (problems.PCA([np.ones((3, 1001))] * 6, 2), RING, 0.0, destiny.Quantized(8)),
         "destiny-momentum",
         "exact totals",
     ),
     "large regression": (
-        (problems.OLSR([np.ones((1001, 3))] * 6, [np.ones((2, 3))] * 6), RING),
+        (problems.OLSR([np.ones((3, 1001))] * 6, [np.ones((3, 2))] * 6), RING),
         "destiny-lbfgs",
         "n x n matrices, which n = 1001 makes large; about 180 rounds",
     ),
     "long messages": (
         (
-            problems.PCA([np.ones((1000, 3))] * 5, 1),
+            problems.PCA([np.ones((3, 1000))] * 5, 1),
             networks.complete(5),
             0.0,
             Private(),
@@ -265,7 +265,7 @@ LARGE = small_problem("sdl", 256), networks.hypercube(8)
 
 
 def test_the_link_decides_between_few_rounds_and_few_bytes():
-    problem = problems.PCA([np.ones((900, 3))] * 6, 2)
+    problem = problems.PCA([np.ones((3, 900))] * 6, 2)
     slow, far = Link(delay=0, bandwidth=1), Link(delay=1, bandwidth=1000)
     assert choose(problem, RING, link=far).algorithm.kind == "destiny-newton"
     thin = choose(problem, RING, link=slow)

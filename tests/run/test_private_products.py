@@ -13,8 +13,7 @@ from destiny.run.parts.private_products import AXES
 from destiny.storage.checkpoint import Saved
 
 NETWORK = destiny.networks.erdos_renyi(5, prob=0.6, seed=0)
-TALL = (np.arange(1, 61) ** -1.0)[:, None]
-ROWS = TALL * np.random.default_rng(0).standard_normal((60, 4000)) + 0.2
+ROWS = np.random.default_rng(0).standard_normal((4000, 60)) * np.arange(1, 61) ** -1.0 + 0.2
 
 
 def hidden(centre=False, **changes):
@@ -57,7 +56,7 @@ def test_any_method_finds_the_axes_of_the_released_matrix(method):
 def test_noise_together_is_smaller_and_needs_private_messages():
     with pytest.raises(destiny.SettingsError, match='"together" needs private messages'):
         destiny.solve(hidden(noise="together"), NETWORK)
-    exact = np.linalg.eigh(ROWS @ ROWS.T)[1][:, -2:]
+    exact = np.linalg.eigh(ROWS.T @ ROWS)[1][:, -2:]
     errors = []
     for noise in ("alone", "together"):
         X = destiny.solve(hidden(noise=noise, epsilon=0.5, bound=3.0), NETWORK, messages="private").X
@@ -68,7 +67,7 @@ def test_noise_together_is_smaller_and_needs_private_messages():
 def test_explained_variance_comes_from_what_was_released():
     problem = hidden(bound=4.0, epsilon=200.0)
     destiny.solve(problem, NETWORK)
-    C = ROWS @ ROWS.T / 5
+    C = ROWS.T @ ROWS / 5
     assert problem.variance(3) == pytest.approx(np.trace(C), rel=0.05)
     assert problem.variance(3) != np.trace(C)
     assert problem.matrix.values[:2].sum() == pytest.approx(np.linalg.eigvalsh(C)[-2:].sum(), rel=0.05)
@@ -123,8 +122,8 @@ def test_estimators(monkeypatch):
     privacy = Privacy(50.0, 1e-6, 4.0, mean_bound=6.0, seed=0)
     model = DecentralizedPCA(
         2, n_agents=4, network="ring", method="destiny-krylov", random_state=0, privacy=privacy
-    ).fit(ROWS.T)
-    w, V = np.linalg.eigh(np.cov(ROWS))
+    ).fit(ROWS)
+    w, V = np.linalg.eigh(np.cov(ROWS.T))
     assert model.converged_
     assert np.linalg.svd(model.components_ @ V[:, -2:])[1].min() > 0.95
     assert model.explained_variance_ == pytest.approx(w[:-3:-1], rel=0.1)

@@ -47,7 +47,7 @@ def in_units(low, high, n=12):
     """PCA whose features are in units between two powers of ten; agents hold unlike shares."""
     rng = np.random.default_rng(2)
     A = rng.standard_normal((n, 90)) * np.logspace(high, low, n)[:, None]
-    return destiny.problems.PCA(np.split(A, [3, 3, 40, 60, 75], axis=1), 2)
+    return destiny.problems.PCA(np.split(A.T, [3, 3, 40, 60, 75]), 2)
 
 
 PROBLEMS = {
@@ -127,7 +127,7 @@ TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)])
 def test_centring_works_by_sums_too(tmp_path):
     rng = np.random.default_rng(3)
     silos = [rng.standard_normal((6, 20)) + 5 for _ in range(6)]
-    problem = destiny.problems.centred(destiny.problems.PCA(silos, 2))
+    problem = destiny.problems.centred(destiny.problems.PCA([a.T for a in silos], 2))
     plain = destiny.solve(problem, nets.ring(6))
     whole = destiny.solve(problem, nets.ring(6), messages=PRIVATE, tolerance=0, rounds=60)
     folder = {"checkpoint": tmp_path / "c", "checkpoint_every": 1, "tolerance": 0}
@@ -274,19 +274,19 @@ def test_columns_too_small_for_private_sums_are_refused_by_name(named, tmp_path)
     for k, rows in enumerate(one_column(SMALL)):
         files.append(tmp_path / f"{k}.csv")
         np.savetxt(files[-1], rows, delimiter=",", header="a,b,iron,c,d", comments="")
-    silos = destiny.Silos(files) if named else [rows.T for rows in one_column(SMALL)]
+    silos = destiny.Silos(files) if named else one_column(SMALL)
     problem = destiny.problems.PCA(silos, 2)
     standardised = destiny.problems.centred(problem, standardise=True)
     assert destiny.solve(standardised, nets.ring(4)).converged
     with pytest.raises(PrivacyError, match="that of column 'iron' is smaller" if named else "of column 2 is"):
         destiny.solve(standardised, nets.ring(4), messages=PRIVATE)
-    right = destiny.problems.centred(destiny.problems.PCA([r.T for r in one_column(1e-20)], 2), True)
+    right = destiny.problems.centred(destiny.problems.PCA(one_column(1e-20), 2), True)
     assert destiny.solve(right, nets.ring(4), messages=PRIVATE).converged
 
 
 @pytest.mark.parametrize("method", [*TOTALS, None], ids=lambda m: "centring" if m is None else m.kind)
 def test_a_number_that_words_cannot_hold_is_told_with_its_column(method):
-    problem = destiny.problems.PCA([rows.T for rows in one_column(LARGE)], 2)
+    problem = destiny.problems.PCA(one_column(LARGE), 2)
     if method is None:
         problem = destiny.problems.centred(problem, standardise=True)
     sent = (

@@ -70,7 +70,7 @@ def test_who_comes_back_stops_too_and_knows_it_from_the_others():
 
 
 def test_one_agent_alone_stops():
-    problem = destiny.problems.PCA([np.random.default_rng(0).standard_normal((6, 40))], 2)
+    problem = destiny.problems.PCA([np.random.default_rng(0).standard_normal((6, 40)).T], 2)
     network = destiny.networks.complete(1)
     agents = AsyncAgents(problem, network, UntilQuiet(DestinyAsync(lambda_=0), 1e-6))
     while not agents.algorithm.done(agents.states[0], agents.agents[0]):

@@ -19,8 +19,10 @@ def test_bytes_stand_beside_all_data_and_one_matrix_per_agent():
 
 def test_where_samples_are_not_counted_or_nobody_sends_there_is_less_to_say():
     data = [np.random.default_rng(k).standard_normal((6, 20)) for k in range(3)]
-    dictionary = destiny.solve(destiny.problems.SDL(data, p=2), destiny.networks.ring(3), rounds=20)
+    dictionary = destiny.solve(
+        destiny.problems.SDL([a.T for a in data], p=2), destiny.networks.ring(3), rounds=20
+    )
     assert dictionary.data_bytes is None
     assert dictionary.references == "one n x p matrix per agent: 192 B"
-    alone = destiny.solve(destiny.problems.PCA(data[:1], p=2), destiny.networks.complete(1))
+    alone = destiny.solve(destiny.problems.PCA([a.T for a in data[:1]], p=2), destiny.networks.complete(1))
     assert alone.references == ""

@@ -21,19 +21,19 @@ UNSEEN = "away from a stationary point, which the tolerance does not see"
 def tables(ratio, seed):
     """Samples whose first feature is in units ``ratio`` times smaller, and one of three targets each."""
     rng = np.random.default_rng(seed)
-    units = np.r_[ratio, np.ones(N - 1)][:, None]
-    data = [rng.standard_normal((N, M)) * units for _ in range(AGENTS)]
-    return data, [np.eye(P)[:, rng.integers(0, P, M)] for _ in data]
+    units = np.r_[ratio, np.ones(N - 1)]
+    data = [rng.standard_normal((N, M)).T * units for _ in range(AGENTS)]
+    return data, [np.eye(P)[rng.integers(0, P, M)] for _ in data]
 
 
 def pooled_minimum(data, targets, ratio, X):
     """SciPy's minimum from X, for an unconstrained Y with X = polar(Y / units)."""
-    C, D = np.hstack(data), np.hstack(targets)
+    C, D = np.vstack(data), np.vstack(targets)
     units = np.r_[ratio, np.ones(N - 1)][:, None]
 
     def objective(y):
         U, _, Vt = np.linalg.svd(y.reshape(N, P) / units, full_matrices=False)
-        return np.sum((C.T @ (U @ Vt) - D.T) ** 2) / AGENTS
+        return np.sum((C @ (U @ Vt) - D) ** 2) / AGENTS
 
     y = (X * units).ravel()
     return minimize(objective, y, method="BFGS").fun
@@ -75,7 +75,7 @@ def test_the_distance_is_that_of_the_axes(method, tolerance):
     """Raw units: variances over twelve decades. SciPy has the axes of sorted columns to rounding."""
     table = load_breast_cancer().data
     table = (table - table.mean(axis=0))[:, np.argsort(-table.var(axis=0))]
-    problem, network = pca.from_data(table.T, 4, 5), destiny.networks.ring(5)
+    problem, network = pca.from_data(table, 4, 5), destiny.networks.ring(5)
     result = destiny.solve(problem, network, method, tolerance=tolerance, rounds=600, seed=101)
     team = Local(1).connect(problem, network)
     found = resolve(team.gradient, result.X, problem)
@@ -104,7 +104,7 @@ def test_a_tolerance_that_lets_a_wrong_axis_pass_is_told(seed):
     """Raw wine: the third variance is 5e-5 of the first, and the subspace of three is far from the SVD's."""
     A = load_wine().data[np.random.default_rng(seed).permutation(178)]
     A = A - A.mean(axis=0)
-    problem = destiny.problems.PCA([part.T for part in np.array_split(A, AGENTS)], 3)
+    problem = destiny.problems.PCA(np.array_split(A, AGENTS), 3)
     axes = np.linalg.svd(A.T, full_matrices=False)[0][:, :3]
     loose, fine = (destiny.solve(problem, RING, "destiny-krylov", tolerance=t) for t in (1e-3, 1e-8))
     assert loose.converged

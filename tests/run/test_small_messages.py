@@ -124,7 +124,7 @@ def test_columns_of_very_different_size_are_centred_as_with_64_bits(standardise)
     rng = np.random.default_rng(3)
     scales = 10.0 ** np.arange(-4, 8)
     silos = [(rng.standard_normal((12, 20)) + 3) * scales[:, None] for _ in range(6)]
-    problem = destiny.problems.centred(destiny.problems.PCA(silos, 2), standardise=standardise)
+    problem = destiny.problems.centred(destiny.problems.PCA([a.T for a in silos], 2), standardise=standardise)
     plain, eight = (destiny.solve(problem, nets.ring(6), rounds=200, messages=m) for m in (PLAIN, EIGHT))
     np.testing.assert_allclose(eight.mean, plain.mean, rtol=1e-13)
     if standardise:

@@ -98,7 +98,7 @@ def test_objectives_that_differ_by_a_constant_only_are_not_the_same():
 
 def test_one_by_one():
     D = [np.full((1, 3), -0.7)] * 3
-    result = destiny.solve(destiny.problems.OLSR([np.ones((1, 3))] * 3, D), RING, MOMENTUM)
+    result = destiny.solve(destiny.problems.OLSR([np.ones((3, 1))] * 3, [a.T for a in D]), RING, MOMENTUM)
     assert result.X.tolist() == [[-1.0]]
     assert result.rounds == 40  # two openings
 

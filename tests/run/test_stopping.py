@@ -187,7 +187,7 @@ def test_agents_that_start_near_the_answer_agree_to_stop(distance):
     [(np.zeros((5, 40)), 2, "are all data zero"), (np.eye(5, 40), 5, "with p = n every orthonormal X")],
 )
 def test_a_start_that_is_an_answer_is_not_called_a_saddle(data, p, words):
-    problem = destiny.problems.pca.from_data(data, p, 4)
+    problem = destiny.problems.pca.from_data(data.T, p, 4)
     result = destiny.solve(problem, destiny.networks.ring(4), "destiny-momentum")
     assert any(words in note for note in result.notes)
     assert not any("saddle" in note for note in result.notes)
@@ -211,7 +211,7 @@ def test_many_agents_wait_for_twice_the_depth_of_the_tree(monkeypatch):
 @pytest.mark.parametrize("n", [12, 40])
 def test_a_tolerance_below_rounding_ends_the_run_in_words(kind, n):
     rng = np.random.default_rng(n)
-    problem = destiny.problems.PCA([rng.standard_normal((n, 30)) for _ in range(5)], 3)
+    problem = destiny.problems.PCA([rng.standard_normal((n, 30)).T for _ in range(5)], 3)
     result = destiny.solve(problem, destiny.networks.ring(5), kind, tolerance=1e-18)
     assert not result.converged
     assert result.reason.startswith("did not converge: stationarity is ")

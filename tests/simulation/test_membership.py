@@ -16,7 +16,7 @@ from destiny.simulation.membership import ChangingAgents, check_world, slowest_o
 
 RNG = np.random.default_rng(0)
 SILOS = [RNG.standard_normal((10, 25)) * 0.7 ** np.roll(np.arange(10), i)[:, None] for i in range(6)]
-PROBLEM = destiny.problems.PCA(SILOS, p=2)
+PROBLEM = destiny.problems.PCA([a.T for a in SILOS], p=2)
 NETWORK = destiny.networks.from_edges([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [0, 3], [1, 4]], 6)
 EASY = [RNG.standard_normal((8, 25)) * 0.6 ** np.arange(8)[:, None] for i in range(6)]
 
@@ -72,7 +72,7 @@ def random_world(rng):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_agents_agree_on_the_set_and_stop_with_its_answer_whatever_happens(seed):
-    world, problem = random_world(np.random.default_rng(seed)), destiny.problems.PCA(EASY, p=2)
+    world, problem = random_world(np.random.default_rng(seed)), destiny.problems.PCA([a.T for a in EASY], p=2)
     result = destiny.simulate(problem, NETWORK, world, tolerance=1e-4, decentralised=True, every=100)
     members = [int(i) for i in result.notes[0].split("agents ")[1].split(", who")[0].split(",")]
     assert result.converged, result

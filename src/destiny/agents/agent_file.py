@@ -27,7 +27,7 @@ from destiny.config.algorithm import read_algorithm as read_method
 from destiny.config.files import AgentFile, parse_address
 from destiny.config.network import LINK, read_link
 from destiny.config.network import read_network as read_whole_network
-from destiny.config.problem import ProblemTable, build_problem, cached, shared_keys
+from destiny.config.problem import ProblemTable, build_problem, shared_keys
 from destiny.config.schema import document
 from destiny.config.shares import file_options
 from destiny.config.tables import given, load
@@ -36,6 +36,7 @@ from destiny.engines.mixers import PLAIN, Messages, Private, from_keys
 from destiny.engines.same_settings import columns_of, plain
 from destiny.errors import SettingsError
 from destiny.networks.local_view import Neighbourhood
+from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase, ProblemBase, TopologyBase
@@ -170,7 +171,7 @@ def read_problem(table: ProblemTable, me: files.Agent, folder: Path) -> ProblemB
 
     if table.privacy is not None:
         table = msgspec.structs.replace(table, privacy=keep_secret(table.privacy, me))
-    return cached(build_problem(table, me.agents, folder, own))
+    return CachedProblem(build_problem(table, me.agents, folder, own))
 
 
 def keep_secret(privacy: Any, me: files.Agent) -> Any:

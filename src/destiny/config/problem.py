@@ -14,11 +14,9 @@ from destiny.config.shares import LAYOUT, OF_EACH, is_csv, one_each, read_shares
 from destiny.config.tables import Positive, Table, Whole, add_key, key_of, read
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems import Centred, Privacy, batched, regularised
-from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import Csv
 from destiny.problems.kinds import KINDS, Kind
 from destiny.problems.regularisers import REGULARISERS
-from destiny.protocols import ProblemBase
 
 OF_CSV = (*LAYOUT, *OF_EACH, *(f"target_{key}" for key in OF_EACH))
 LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *map(key_of, LAYOUT)})
@@ -46,7 +44,7 @@ class ProblemTable(Table, frozen=True):
     data: a file, a name with {agent}, or a list with a file per agent; relative to this file
     targets: of olsr: files like those of data
     synthetic: random data instead of files
-    samples: whether a sample is a column or a row of the files
+    samples: whether a sample is a row (the default, except for .csv) or a column of the files
     p: number of components: columns of the answer
     sizes: number of samples of each agent, if one file is not to be shared evenly
     scale: data are multiplied by it
@@ -73,7 +71,7 @@ class ProblemTable(Table, frozen=True):
     data: Any = None
     targets: Any = None
     synthetic: dict[str, Any] | None = None
-    samples: Literal["columns", "rows"] | None = None
+    samples: Literal["rows", "columns"] | None = None
     p: int | None = None
     sizes: list[Whole] | None = None
     scale: float = 1.0
@@ -205,11 +203,6 @@ def build_problem(
     return problem if term is None else regularised(problem, term)
 
 
-def cached(problem: ProblemBase) -> ProblemBase:
-    """The problem, with a memory unless it has its own."""
-    return problem if isinstance(problem, Centred) else CachedProblem(problem)
-
-
 def _of_data(table: ProblemTable, agents: int, folder: Path, shares: Shares) -> Any:
     """The problem of the data as they are."""
     kind, options = KINDS[table.kind], problem_options(table)
@@ -224,7 +217,7 @@ def _of_data(table: ProblemTable, agents: int, folder: Path, shares: Shares) -> 
     if not kind.takes("targets"):
         return kind.make(silos, p=table.p, **options)
     problem = kind.make(silos, shares(table, "targets", agents, folder), **options)
-    require_p(table, problem.shape[1], f"targets has {problem.shape[1]} rows")
+    require_p(table, problem.shape[1], f"targets has {problem.shape[1]} columns")
     return problem
 
 

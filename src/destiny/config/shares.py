@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from destiny.config.tables import key_of
 from destiny.errors import DestinyError, SettingsError
 from destiny.problems.data import files
-from destiny.problems.data.partition import split_columns
+from destiny.problems.data.partition import split_rows
 
 if TYPE_CHECKING:
     from destiny.config.problem import ProblemTable
@@ -55,4 +55,4 @@ def read_shares(table: ProblemTable, key: str, agents: int, folder: Path) -> lis
         return list(files.silos(Path(home) / names, agents, **options))
     whole = files.File(str(folder / names), **options)
     columns = whole.feature_names()
-    return list(split_columns(whole(), table.sizes or agents, what=names, names=columns, ids=whole.row_ids()))
+    return list(split_rows(whole(), table.sizes or agents, what=names, names=columns, ids=whole.row_ids()))

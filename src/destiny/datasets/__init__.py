@@ -34,8 +34,8 @@ class Dataset:
     Attributes
     ----------
     name : str
-    data : ndarray (n, m)
-        Samples in columns, in the dtype of the files; a view of the file where that is possible.
+    data : ndarray (m, n)
+        Samples in rows, in the dtype of the files; a view of the file where that is possible.
     labels : ndarray (m,)
         The class of each sample.
     image : tuple of int or None
@@ -61,26 +61,26 @@ def cora(subset: str = "DS", features: int | None = 100, folder: Folder = None) 
     count = X.shape[1] if features is None else features
     if not is_whole(count) or not 1 <= count <= X.shape[1]:
         raise SettingsError(f"features must be 1 to {X.shape[1]} on cora-{subset}; found {features!r}")
-    return Dataset(f"cora-{subset}", X[:, :count].toarray().T.astype(np.float64), labels)
+    return Dataset(f"cora-{subset}", X[:, :count].toarray().astype(np.float64), labels)
 
 
 def mnist(folder: Folder = None) -> Dataset:
     """The 60,000 training images of MNIST, 28 x 28 bytes; memory-mapped unless gzipped."""
     images, labels = (formats.read_idx(path) for path in locations.find("mnist", folder))
-    return Dataset("mnist", images.reshape(len(images), -1).T, np.asarray(labels), IMAGES["mnist"])
+    return Dataset("mnist", images.reshape(len(images), -1), np.asarray(labels), IMAGES["mnist"])
 
 
 def cifar10(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-10, 3 x 32 x 32 bytes, from their five files."""
     parts = [formats.read_cifar(path, labels=1) for path in locations.find("cifar10", folder)]
     images = np.concatenate([part[:, 1:] for part in parts])
-    return Dataset("cifar10", images.T, np.concatenate([part[:, 0] for part in parts]), COLOUR)
+    return Dataset("cifar10", images, np.concatenate([part[:, 0] for part in parts]), COLOUR)
 
 
 def cifar100(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-100, 3 x 32 x 32 bytes, and their fine labels; memory-mapped."""
     rows = formats.read_cifar(locations.find("cifar100", folder)[0], labels=2)
-    return Dataset("cifar100", rows[:, 2:].T, np.array(rows[:, 1]), COLOUR)
+    return Dataset("cifar100", rows[:, 2:], np.array(rows[:, 1]), COLOUR)
 
 
 def digits() -> Dataset:
@@ -92,7 +92,7 @@ def digits() -> Dataset:
             f"digits come with scikit-learn: {INSTALL.format(extra='sklearn')}"
         ) from error
     images, labels = load_digits(return_X_y=True)
-    return Dataset("digits", np.ascontiguousarray(images).T, labels, IMAGES["digits"])
+    return Dataset("digits", np.ascontiguousarray(images), labels, IMAGES["digits"])
 
 
 NAMES: dict[str, Callable[[Folder], Dataset]] = {

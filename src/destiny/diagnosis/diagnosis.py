@@ -24,6 +24,7 @@ from destiny.experiments.compare import labelled
 from destiny.geometry.stiefel import polar
 from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
+from destiny.problems.own_problem import unwrap
 from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
@@ -128,7 +129,8 @@ def diagnose(
     )
     topology, regulariser = ready.plan.network, ready.plan.problem.regulariser
     centring = ready.plan.preparations.get(Centring.task, 0)
-    pooled = ready.plan.problem.pooled() if isinstance(ready.plan.problem, Centred) else ready.plan.problem
+    centred = unwrap(ready.plan.problem, Centred)
+    pooled = ready.plan.problem if centred is None else centred.pooled()
     if regulariser is not None:
         pooled = SmoothPart(pooled)  # data and curvature are those of f
     mass = pooled_mass(ready.plan.problem)
@@ -149,7 +151,7 @@ def diagnose(
     case = Case(landscape, differences, Mixing.of(topology), tolerance, regulariser is not None)
     tell("trying the methods")
     # Centring takes rounds too.
-    as_given = isinstance(ready.plan.problem, Centred) or ready.plan.problem.generalised or case.regularised
+    as_given = ready.plan.problem.centring or ready.plan.problem.generalised or case.regularised
     trial_problem = ready.plan.problem if as_given else whole
     trials = Trials(trial_problem, topology, ready.plan.X, case, sent)
     mismatches, predictions = predict_all(methods, ready.plan.problem, topology, trials)

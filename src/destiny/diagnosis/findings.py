@@ -18,6 +18,7 @@ from destiny.engines.mixers import Messages, Private
 from destiny.geometry.generalised import MassMatrix
 from destiny.networks import Network
 from destiny.problems import OLSR, PCA, Centred
+from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regulariser, TopologyBase
 from destiny.run.accuracy import share_of, totals_of, uncentred
@@ -112,11 +113,12 @@ def regulariser_findings(regulariser: Regulariser | None, smooth: ProblemBase, X
 
 def mean_findings(problem: Problem, differences: Differences, X: Array, rounds: int) -> Iterator[Finding]:
     """Yield how many rounds centring takes, or whether a mean not subtracted dominates at the answer X."""
-    if isinstance(problem, Centred):
+    centred = unwrap(problem, Centred)
+    if centred is not None:
         duration = (
             f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
         )
-        also = ", and each column's standard deviation" if problem.standardise else ""
+        also = ", and each column's standard deviation" if centred.standardise else ""
         yield Finding("data", "ok", f"the agents first find the mean{also}, {duration}")
         return
     totals = totals_of(differences.hosted)
@@ -131,19 +133,19 @@ def unit_findings(problem: Problem) -> Iterator[Finding]:
     """Yield the feature of PCA or OLSR whose size differs most between agents, if units may differ."""
     if private_part(problem) is not None:  # nothing more may be told of the rows
         return
-    if isinstance(problem, PCA | OLSR):
-        problem = Centred(problem)
-    if not isinstance(problem, Centred):
+    plain = unwrap(problem, PCA) or unwrap(problem, OLSR)
+    centred = unwrap(problem, Centred) or (None if plain is None else Centred(plain))
+    if centred is None:
         return
-    totals = np.stack([problem.totals(i).sizes for i in range(problem.agents)])
-    sizes = totals[:, : problem.widths[0]] / np.maximum(totals[:, -1:], 1.0)
+    totals = np.stack([centred.totals(i).sizes for i in range(problem.agents)])
+    sizes = totals[:, : centred.widths[0]] / np.maximum(totals[:, -1:], 1.0)
     small = np.where(sizes > 0, sizes, np.inf)
     ratios = sizes.max(axis=0) / small.min(axis=0)  # 0 for a feature that never occurs
     k = int(ratios.argmax())
     if ratios[k] < OTHER_UNITS:
         return
     i, j = int(sizes[:, k].argmax()), int(small[:, k].argmin())
-    names = problem.column_names.get("data", ())
+    names = centred.column_names.get("data", ())
     feature = f"'{names[k]}'" if names else f"feature {k}"
     text = (
         f"{feature} is {ratios[k]:.1g} times as large at agent {i} as at agent {j} (absolute values of "

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
 from destiny.estimators.averager import Average
-from destiny.estimators.centred_rows import centre, column_sums, gram
 from destiny.estimators.fitting import Decentralized, weighted_table
 from destiny.estimators.inputs import CheckedRows, as_problem_error, call_for_silo
 from destiny.estimators.rows import Table, is_silos, refuse_other_containers
@@ -223,8 +222,8 @@ converged_, notes_, network_
 
         def sums_and_size(i: int) -> Array:
             """Return the sums of an agent's columns and the number of its rows, or their weight."""
-            rows, weights = session.rows[i], session.weights.get(i)
-            return np.append(column_sums(rows, weights), len(rows) if weights is None else weights.sum())
+            rows = session.weighted_rows(i)
+            return np.append(rows.weighted_sums(), rows.weight)
 
         sums = session.average(sums_and_size)
         m = whole(sums.common[-1] * d)
@@ -232,8 +231,7 @@ converged_, notes_, network_
             raise ProblemError(f"correlations need at least {self._min_rows} rows; found {m} at all agents")
         scatter: dict[int, Array] = {}
         for i, s in sums.by_agent.items():
-            A = centre(session.rows[i], s[:-1] / s[-1], session.weights.get(i))
-            scatter[i] = gram(A, None) / (d * s[-1])
+            scatter[i] = session.weighted_rows(i).about(s[:-1] / s[-1]).gram() / (d * s[-1])
         variances = session.average(lambda i: d * np.diagonal(scatter[i]))
         mean = sums.common[:-1] / sums.common[-1]
         if share == 0:

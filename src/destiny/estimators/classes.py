@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.row_blocks import row_blocks
 from destiny.protocols import Array
 
 
@@ -33,6 +33,10 @@ class OfClasses:
     values: Array
     codes: NDArray[np.intp]
     weights: Array | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.codes), self.values.shape[1]
 
     def __getitem__(self, part: slice) -> Array:
         of_rows = self.values[self.codes[part]]

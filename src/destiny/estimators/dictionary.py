@@ -15,7 +15,7 @@ from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
 from destiny.problems import SDL
 from destiny.problems.data.partition import Source
-from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.row_blocks import row_blocks
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.solve import SolveOptions
 
@@ -133,7 +133,7 @@ converged_, network_
 
 
 def _data(session: FitSession, agent: int) -> Source:
-    """Return the rows of an agent, samples in columns, with weights as factors of the fourth powers."""
+    """Return the rows of an agent, with weights as factors of the fourth powers."""
     if agent not in session.weights:
         return session.data(agent)
-    return np.asarray(session.rows[agent][:] * session.weights[agent][:, None] ** 0.25).T
+    return np.asarray(session.rows[agent][:] * session.weights[agent][:, None] ** 0.25)

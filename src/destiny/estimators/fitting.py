@@ -38,7 +38,7 @@ from destiny.estimators.inputs import (
 from destiny.estimators.rows import Table, is_silos, refuse_other_containers
 from destiny.estimators.session import FitSession, allgather, build_network
 from destiny.problems.data import Silos
-from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.row_blocks import row_blocks
 from destiny.problems.data.table_checks import (
     column_names,
     filled_as_dense,

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
-from destiny.estimators.centred_rows import sums_and_weights
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos, column_name
+from destiny.estimators.known_entries import sums_and_weights
 from destiny.estimators.session import FitSession
 from destiny.protocols import Array, Topology
 from destiny.validation import is_number

@@ -17,7 +17,8 @@ from destiny.errors import DestinyError, ProblemError
 from destiny.estimators.rows import is_silos, refuse_other_containers
 from destiny.problems.data import Silos, SiloValues
 from destiny.problems.data.per_party import of_all_rows
-from destiny.problems.data.rows import MappedRows, check_values, is_out_of_core, row_blocks
+from destiny.problems.data.row_blocks import row_blocks
+from destiny.problems.data.rows import MappedRows, check_values, is_out_of_core
 from destiny.problems.data.table_checks import column_names, not_numbers, require_same_columns
 from destiny.protocols import Array
 

@@ -14,7 +14,6 @@ from sklearn.utils.extmath import svd_flip
 from destiny.engines.mixers import Messages
 from destiny.errors import SettingsError
 from destiny.estimators.averager import Average
-from destiny.estimators.centred_rows import build_problem, dense_blocks
 from destiny.estimators.classifier import (
     LinearClassifier,
     average_class_sums,
@@ -31,8 +30,8 @@ from destiny.estimators.scatter import (
 )
 from destiny.estimators.session import FitSession, whole
 from destiny.geometry.generalised import MassMatrix, SingularMatrixError
-from destiny.problems import Generalised
-from destiny.problems.data.partition import remote_source
+from destiny.problems import PCA, Generalised
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.result import Result
 from destiny.run.solve import SolveOptions
@@ -215,8 +214,8 @@ notes_, network_
         # The answer spans S_w^-1 times the class means, whatever weights those have: with equal weights
         # eigenvalues of very different size do not slow the agents down.
         problem = Generalised(
-            build_problem({i: U.T for i, U in span.by_agent.items()}, session.agents, shape),
-            [parts.get(i, remote_source) for i in range(session.agents)],
+            PCA(session.sources({i: Rows(U.T) for i, U in span.by_agent.items()}), shape[1], n=shape[0]),
+            session.sources(parts),
         )
         solution = session.solve(problem, self.get_params(), span.common)
         return solution.common, solution.result
@@ -278,8 +277,8 @@ def _scatter_within(
     if weights is not None:
         factor = factor * weights
     scatter = np.zeros((rows.shape[1], rows.shape[1]))
-    for part, block in dense_blocks(rows):
-        A = np.sqrt(factor[part])[:, None] * np.subtract(block, means[codes[part]], dtype=np.float64)
+    for part, block in Rows(rows).dense_blocks():
+        A = np.sqrt(factor[part])[:, None] * (block - means[codes[part]])
         scatter += A.T @ A
     return scatter
 

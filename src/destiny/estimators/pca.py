@@ -18,15 +18,15 @@ from destiny.engines import Local
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import dimension
-from destiny.estimators.centred_rows import dense_blocks
 from destiny.estimators.fitting import Decentralized, scale_ratio
 from destiny.estimators.inputs import accept_silos, column_name
 from destiny.estimators.row_space import has_few_rows, span_of_rows
 from destiny.estimators.row_sums import ExactSums, GapSums, PrivateSums, RowSums
 from destiny.estimators.rows import is_silos, refuse_other_containers
-from destiny.estimators.samples import Moments, RowSample, codes_of_rows_with_gaps
+from destiny.estimators.samples import Moments, codes_of_rows_with_gaps
 from destiny.estimators.session import FitSession, Solution, allgather, whole
 from destiny.problems import Privacy
+from destiny.problems.data.rows import Rows
 from destiny.problems.privacy import require_privacy
 from destiny.protocols import Algorithm, Array, ProblemBase, Topology
 from destiny.run.accuracy import ROUNDING
@@ -242,7 +242,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         if across is not None:
             constant += (n - p) * np.log(across)
         likelihood = np.empty(X.shape[0], dtype=np.result_type(X.dtype, V.dtype))
-        for rows, block in dense_blocks(X):
+        for rows, block in Rows(X).dense_blocks():
             differences: Any = block - mean
             codes = differences @ V.T
             distance = np.square(codes) @ (1 / along)
@@ -415,12 +415,12 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
             return GapSums(session, partial(column_name, self))
         return ExactSums(
             session,
-            moments or {i: RowSample(rows, session.weights.get(i)) for i, rows in session.rows.items()},
+            moments or {i: session.weighted_rows(i) for i in session.rows},
         )
 
     def _add_rows(self, session: FitSession) -> dict[int, Moments]:
         """Return the moments of the rows of all calls of `partial_fit`."""
-        new = {i: Moments.of(rows, session.weights.get(i)) for i, rows in session.rows.items()}
+        new = {i: Moments.of(session.weighted_rows(i)) for i in session.rows}
         if self._moments is None:
             return new
         session.dtype = np.result_type(session.dtype, self.components_.dtype).type

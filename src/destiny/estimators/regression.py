@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 
 from destiny.engines.mixers import Messages
 from destiny.errors import SettingsError
-from destiny.estimators.centred_rows import build_problem, centre, projected_blocks
 from destiny.estimators.classes import OfClasses
 from destiny.estimators.classifier import (
     LinearClassifier,
@@ -21,6 +20,8 @@ from destiny.estimators.classifier import (
 from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import FitSession, whole
 from destiny.geometry.stiefel import polar
+from destiny.problems import OLSR
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.solve import SolveOptions
 from destiny.validation import is_number
@@ -139,18 +140,17 @@ converged_, network_
 
         plan = session.average(choice_of_agent_0)
         means = {i: class_means(s) for i, s in sums.by_agent.items()}
-        tables = {i: centre(rows, means[i][1], session.weights.get(i)) for i, rows in session.rows.items()}
-        targets = {i: OfClasses(plan.by_agent[i][:k], codes[i], session.weights.get(i)) for i in tables}
-        solution = session.solve(
-            build_problem(tables, session.agents, (n, p), targets), self.get_params(), polar(plan.common[k:])
-        )
+        tables = {i: session.weighted_rows(i).about(means[i][1]) for i in session.rows}
+        targets = {i: Rows(OfClasses(plan.by_agent[i][:k], codes[i], session.weights.get(i))) for i in tables}
+        problem = OLSR(session.sources(tables), session.sources(targets), n=n, p=p)
+        solution = session.solve(problem, self.get_params(), polar(plan.common[k:]))
 
         def scatter(i: int) -> Array:
             """Return the scatter matrices about the class means and about the mean after projection."""
             basis = solution.by_agent[i]
             centres = OfClasses((means[i][0] - means[i][1]) @ basis, codes[i], session.weights.get(i))
             total = np.zeros((2, p, p))
-            for part, Z in projected_blocks(tables[i], basis):
+            for part, Z in tables[i].projections(basis):
                 within = Z - centres[part]
                 total += np.stack([within.T @ within, Z.T @ Z])
             return total

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Average
-from destiny.estimators.centred_rows import column_sums, dense_blocks
 from destiny.estimators.fitting import Decentralized, weighted_table
 from destiny.estimators.inputs import (
     accept_silos,
@@ -25,6 +24,7 @@ from destiny.estimators.inputs import (
 from destiny.estimators.rows import Table, is_silos
 from destiny.estimators.scatter import sum_of_matrices
 from destiny.estimators.session import FitSession, whole
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Array, Topology
 from destiny.validation import is_number
 
@@ -158,7 +158,7 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
 
         def sums_and_size(i: int) -> Array:
             weights = session.weights.get(i)
-            sums = [column_sums(part, weights) for part in (session.rows[i], targets[i])]
+            sums = [Rows(part, weights=weights).weighted_sums() for part in (session.rows[i], targets[i])]
             return np.concatenate([*sums, [len(targets[i]) if weights is None else weights.sum()]])
 
         sums = session.average(sums_and_size)
@@ -184,8 +184,8 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
 def _scatter(rows: Any, targets: Array, mean: Array, weights: Array | None) -> Array:
     """Return the scatter matrix of rows and targets, side by side, about ``mean``."""
     total = np.zeros((len(mean), len(mean)))
-    for part, block in dense_blocks(rows):
-        A = np.hstack([block, targets[part]]).astype(np.float64) - mean
+    for part, block in Rows(rows).dense_blocks():
+        A = np.hstack([block, targets[part]]) - mean
         if weights is not None:
             A *= np.sqrt(weights[part])[:, None]
         total += A.T @ A

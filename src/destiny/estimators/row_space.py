@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from destiny.estimators.session import FitSession, Solution
-from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Array
 
 FEW = 30  # rows for each component up to which averaging once sends no more than a run of some 500 rounds
@@ -20,9 +20,7 @@ def has_few_rows(session: FitSession, m: int, shape: tuple[int, int]) -> bool:
     return m < n and m <= FEW * p and session.agents * n * m <= LARGEST
 
 
-def span_of_rows(
-    session: FitSession, rows: Mapping[int, Array | CentredRows], shape: tuple[int, int]
-) -> Solution:
+def span_of_rows(session: FitSession, rows: Mapping[int, Rows], shape: tuple[int, int]) -> Solution:
     """Return an orthonormal basis of a space that contains the centred ``rows`` of all agents.
 
     Its ``shape`` is (n, m), m the number of all rows.
@@ -31,10 +29,6 @@ def span_of_rows(
     """
     vectors = np.random.default_rng(session.seed).standard_normal(shape)
 
-    def image(agent: int) -> Array:
-        A = rows[agent]
-        return A.gradient(vectors) if isinstance(A, CentredRows) else A.T @ (A @ vectors)
-
-    images = session.average(image)
+    images = session.average(lambda agent: rows[agent].gradient(vectors))
     bases: dict[int, Array] = {i: np.linalg.qr(image)[0] for i, image in images.by_agent.items()}
     return Solution(None, bases, bases[0] if 0 in bases else np.linalg.qr(images.common)[0])

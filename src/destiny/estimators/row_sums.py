@@ -10,12 +10,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from destiny.errors import ProblemError, SettingsError
-from destiny.estimators.centred_rows import build_problem, gram, sums_and_weights
-from destiny.estimators.samples import Moments, RowSample, fit_rows_with_gaps
+from destiny.estimators.known_entries import sums_and_weights
+from destiny.estimators.samples import Moments, fit_rows_with_gaps
 from destiny.estimators.session import FitSession
 from destiny.problems import PCA, MaskedPCA, Privacy
-from destiny.problems.data.centred_rows import centre_block
-from destiny.problems.data.partition import Shift, remote_source
+from destiny.problems.data.partition import Shift
+from destiny.problems.data.rows import Rows
 from destiny.problems.pca import PrivatePCA, private
 from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import Array, ProblemBase
@@ -54,14 +54,16 @@ class ExactSums:
 
     rough: ProblemBase | None = None
 
-    def __init__(self, session: FitSession, samples: Mapping[int, RowSample | Moments]) -> None:
+    def __init__(self, session: FitSession, samples: Mapping[int, Rows | Moments]) -> None:
         self.session, self.samples = session, samples
         self.counted = bool(session.weights) or session.partial  # weights may be smaller than 1
 
     def totals(self, agent: int) -> Array:
         """Sums of the columns, the weight of the rows and, if it may differ from that, their number."""
         sample = self.samples[agent]
-        return np.concatenate([sample.sums(), [sample.weight], [sample.count] if self.counted else []])
+        return np.concatenate(
+            [sample.weighted_sums(), [sample.weight], [sample.count] if self.counted else []]
+        )
 
     def count(self, totals: Array, m: float) -> int:
         """At least the sum of the weights: a row of weight 3 counts as three rows."""
@@ -74,18 +76,17 @@ class ExactSums:
 
     def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:
         """PCA of rows less their mean."""
-        self.means = means
-        self.rows = {i: sample.centred(means[i]) for i, sample in self.samples.items()}
+        self.rows = {i: sample.about(means[i]) for i, sample in self.samples.items()}
         (n,) = next(iter(means.values())).shape
-        return build_problem(self.rows, self.session.agents, (n, p))
+        return PCA(self.session.sources(self.rows), p, n=n)
 
     def moments(self, agent: int, basis: Array | None) -> Array:
         """Second moments of the centred rows."""
-        return gram(self.rows[agent], basis)
+        return self.rows[agent].gram(basis)
 
     def rest(self, agent: int) -> Array:
         """The sum of the squares of the centred rows."""
-        return np.array([self.samples[agent].squared_norm(self.means[agent])])
+        return np.array([self.rows[agent].squared_norm()])
 
     def total(self, variance: Array, rest: Array, m: float, n: int) -> float:  # noqa: ARG002
         """The average of `rest` itself."""
@@ -106,10 +107,9 @@ class GapSums:
 
     def totals(self, agent: int) -> Array:
         """Sums of the columns, the weight of the rows, their number, and the weight of each column."""
-        rows, weights = self.session.rows[agent], self.session.weights.get(agent)
-        sample = RowSample(rows, weights)
-        sums, seen = sums_and_weights(rows, weights)
-        return np.concatenate([sums, [sample.weight, sample.count], seen])
+        rows = self.session.weighted_rows(agent)
+        sums, seen = sums_and_weights(rows.table, rows.weights)
+        return np.concatenate([sums, [rows.weight, rows.count], seen])
 
     def count(self, totals: Array, m: float) -> int:
         """As in `ExactSums`; raise ProblemError if a column has no entry at any agent."""
@@ -131,14 +131,11 @@ class GapSums:
         (n,) = next(iter(means.values())).shape
         if p == n:
             raise SettingsError(f'missing="ignore" needs n_components below n_features; found {p} of {n}')
-        weights = {i: np.sqrt(w) for i, w in self.session.weights.items()}
-        self.rows = {
-            i: centre_block(rows[:], means[i], None, weights.get(i)) for i, rows in self.session.rows.items()
-        }
-        filled = {i: np.nan_to_num(rows) for i, rows in self.rows.items()}
-        self.rough = build_problem(filled, self.session.agents, (n, p))
-        data = [self.rows[i].T if i in self.rows else remote_source for i in range(self.session.agents)]
-        return MaskedPCA(data, p, n=n)
+        session = self.session
+        self.rows = {i: session.weighted_rows(i).about(means[i]).array() for i in session.rows}
+        filled = {i: Rows(np.nan_to_num(rows)) for i, rows in self.rows.items()}
+        self.rough = PCA(session.sources(filled), p, n=n)
+        return MaskedPCA(session.sources({i: Rows(rows) for i, rows in self.rows.items()}), p, n=n)
 
     def moments(self, agent: int, basis: Array | None) -> Array:
         """Second moments of the coordinates of the rows in the subspace."""

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from destiny.errors import ProblemError
 from destiny.problems.data import Silos
-from destiny.problems.data.partition import split_rows
+from destiny.problems.data.partition import equal_parts
 from destiny.protocols import Array
 
 
@@ -25,8 +25,8 @@ class Table(NamedTuple):
 
     def split(self, agents: int) -> list[Table]:
         """Return the tables of ``agents`` agents, the rows in order."""
-        parts = [split_rows(part, agents) for part in (self.rows, self.labels)]
-        weights = [None] * agents if self.weights is None else split_rows(self.weights, agents)
+        parts = [equal_parts(part, agents) for part in (self.rows, self.labels)]
+        weights = [None] * agents if self.weights is None else equal_parts(self.weights, agents)
         return [Table(*part) for part in zip(*parts, weights, strict=True)]
 
 

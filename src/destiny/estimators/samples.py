@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from destiny.estimators.centred_rows import centre, column_sums, squared_norm
-from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.rows import Rows
 from destiny.problems.masked_pca import RIDGE, fits
 from destiny.protocols import Array
 
@@ -16,40 +15,10 @@ LEAST = 1e-8  # ratio of variances that keeps the systems of rows with few entri
 
 
 @dataclass(frozen=True)
-class RowSample:
-    """Rows with their weights, or without weights where every row counts once."""
-
-    rows: Any
-    weights: Array | None
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return int(self.rows.shape[0])
-
-    @property
-    def weight(self) -> float:
-        """Sum of the weights."""
-        return self.count if self.weights is None else float(self.weights.sum())
-
-    def sums(self) -> Array:
-        """Return the weighted sums of the columns."""
-        return column_sums(self.rows, self.weights)
-
-    def centred(self, mean: Array) -> Any:
-        """Return A with A^T A = sum_k w_k (x_k - mean) (x_k - mean)^T: an array, or `SparseRows`."""
-        return centre(self.rows, mean, self.weights)
-
-    def squared_norm(self, mean: Array) -> float:
-        """Return sum_k w_k ||x_k - mean||^2."""
-        return squared_norm(self.rows, mean, self.weights)
-
-
-@dataclass(frozen=True)
 class Moments:
     """Number, weight, mean ``(n,)`` and scatter matrix about the mean ``(n, n)`` of rows.
 
-    It has the members of `RowSample`, to the accuracy of double precision.
+    It has the members of `Rows` that PCA needs, to the accuracy of double precision.
     """
 
     count: int
@@ -58,12 +27,10 @@ class Moments:
     scatter: Array
 
     @classmethod
-    def of(cls, rows: Any, weights: Array | None) -> Self:
+    def of(cls, rows: Rows) -> Self:
         """Return the moments of some rows, possibly none."""
-        sample = RowSample(rows, weights)
-        mean = sample.sums() / (sample.weight or 1.0)
-        scatter = CentredRows(rows, mean, weights=weights).gram()
-        return cls(sample.count, sample.weight, mean, scatter)
+        mean = rows.weighted_sums() / (rows.weight or 1.0)
+        return cls(rows.count, rows.weight, mean, rows.about(mean).gram())
 
     def __add__(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows (Chan, Golub and LeVeque, 1983)."""
@@ -77,19 +44,15 @@ class Moments:
             self.scatter + other.scatter + self.weight * share * np.outer(difference, difference),
         )
 
-    def sums(self) -> Array:
+    def weighted_sums(self) -> Array:
         """Return the weighted sums of the columns."""
         return self.weight * self.mean
 
-    def centred(self, mean: Array) -> Array:
+    def about(self, mean: Array) -> Rows:
         """Return a square A with A^T A = sum_k w_k (x_k - mean) (x_k - mean)^T."""
         shift = self.mean - mean
         values, vectors = np.linalg.eigh(self.scatter + self.weight * np.outer(shift, shift))
-        return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-    def squared_norm(self, mean: Array) -> float:
-        """Return sum_k w_k ||x_k - mean||^2."""
-        return float(np.trace(self.scatter) + self.weight * np.sum(np.square(self.mean - mean)))
+        return Rows(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
 def fit_rows_with_gaps(rows: Array, X: Array, weights: Array | None) -> tuple[Array, float, float]:
@@ -100,13 +63,13 @@ def fit_rows_with_gaps(rows: Array, X: Array, weights: Array | None) -> tuple[Ar
     the ``weights`` whose roots the rows have been multiplied by.
     """
     gaps, p = np.isnan(rows), X.shape[1]
-    A, seen = np.where(gaps, 0.0, rows).T, (~gaps).astype(np.float64).T
+    A, seen = np.where(gaps, 0.0, rows), (~gaps).astype(np.float64)
     codes, residual, start = [np.empty((0, p))], 0.0, 0
     for C, R in fits(X, A, seen, RIDGE):
         codes.append((1 + RIDGE) * C)
         some = slice(start, start := start + len(C))
-        residual += float(np.sum(np.square((1 + RIDGE) * R - RIDGE * A[:, some])))
-    beyond = np.maximum(seen.sum(axis=0) - p, 0.0)
+        residual += float(np.sum(np.square((1 + RIDGE) * R - RIDGE * A[some])))
+    beyond = np.maximum(seen.sum(axis=1) - p, 0.0)
     return np.concatenate(codes), residual, float(beyond.sum() if weights is None else beyond @ weights)
 
 
@@ -118,8 +81,6 @@ def codes_of_rows_with_gaps(rows: Array, components: Array, ratios: Array) -> Ar
     """
     gaps = np.isnan(rows)
     known = np.where(gaps, 0.0, rows)
-    codes = [
-        C for C, _ in fits(components.T, known.T, (~gaps).astype(np.float64).T, np.maximum(ratios, LEAST))
-    ]
+    codes = [C for C, _ in fits(components.T, known, (~gaps).astype(np.float64), np.maximum(ratios, LEAST))]
     expected = np.concatenate([np.empty((0, len(components))), *codes]) @ components
     return np.asarray(np.where(gaps, expected, known) @ components.T)

@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError
-from destiny.estimators.centred_rows import column_totals, entry_weights, sums_and_weights
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import CheckedRows, accept_silos, as_problem_error
+from destiny.estimators.known_entries import column_totals, entry_weights, sums_and_weights
 from destiny.estimators.session import FitSession, whole
-from destiny.problems.data.rows import row_blocks
+from destiny.problems.data.row_blocks import row_blocks
 from destiny.problems.data.table_checks import require_numbers
 from destiny.protocols import Array, Topology
 from destiny.run.averaging import require_seen

@@ -20,6 +20,7 @@ from destiny.estimators.rows import Table
 from destiny.geometry.generalised import polar_from
 from destiny.geometry.stiefel import polar
 from destiny.problems.data.partition import Source, remote_source
+from destiny.problems.data.rows import Rows
 from destiny.problems.data.tables import TableSource
 from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
 from destiny.run.metrics import Composite
@@ -86,8 +87,16 @@ class FitSession:
         return self.network.agents
 
     def data(self, agent: int) -> Source:
-        """The rows of an agent as the problems take them, samples in columns."""
+        """The rows of an agent as the problems take them."""
         return TableSource(self.rows[agent], ()) if agent in self.rows else remote_source
+
+    def weighted_rows(self, agent: int) -> Rows:
+        """The rows of an agent of this process, with their weights."""
+        return Rows(self.rows[agent], weights=self.weights.get(agent))
+
+    def sources(self, tables: Mapping[int, Any]) -> list[Source]:
+        """What problems take: the tables of the agents of this process, and for others none."""
+        return [tables.get(i, remote_source) for i in range(self.agents)]
 
     def solve(
         self, problem: ProblemBase, settings: Mapping[str, Any], start: Array | None = None, run: int = 0

@@ -10,11 +10,10 @@ from sklearn.utils.extmath import svd_flip
 
 from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
-from destiny.estimators.centred_rows import build_problem, centre, column_sums, gram, squared_norm
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
-from destiny.problems import L1, regularised
+from destiny.problems import L1, PCA, regularised
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.metrics import sparsity
 from destiny.run.solve import SolveOptions
@@ -125,13 +124,11 @@ converged_, network_
         if not is_number(self.alpha) or self.alpha < 0:
             raise SettingsError(f"alpha must be a number >= 0; found {self.alpha!r}")
         n = self.n_features_in_
-        weights = session.weights
 
         def sums_and_size(i: int) -> Array:
             """Return the sums of an agent's columns and the number of its rows, or their weight."""
-            rows, weight = session.rows[i], weights.get(i)
-            size = rows.shape[0] if weight is None else weight.sum()
-            return np.append(column_sums(rows, weight), size)
+            rows = session.weighted_rows(i)
+            return np.append(rows.weighted_sums(), rows.weight)
 
         sums = session.average(sums_and_size)
         m = whole(sums.common[-1] * session.agents)
@@ -140,19 +137,16 @@ converged_, network_
                 f"sparse PCA needs at least {self._min_rows} rows; found {m} at all agents together"
             )
         p = self._count_components(min(int(m), n), "min(n_samples, n_features)")
-        mean = {i: s[:-1] / s[-1] for i, s in sums.by_agent.items()}
-        tables = {i: centre(rows, mean[i], weights.get(i)) for i, rows in session.rows.items()}
+        tables = {i: session.weighted_rows(i).about(s[:-1] / s[-1]) for i, s in sums.by_agent.items()}
         # tr(S) (m - 1) / d, in the units of f = (1/d) sum f_i
-        (square,) = session.average(
-            lambda i: np.array([squared_norm(session.rows[i], mean[i], weights.get(i))])
-        ).common
-        problem = regularised(build_problem(tables, session.agents, (n, p)), L1(self.alpha * square / n))
+        (square,) = session.average(lambda i: np.array([tables[i].squared_norm()])).common
+        problem = regularised(PCA(session.sources(tables), p, n=n), L1(self.alpha * square / n))
         factor = session.agents / (m - 1)
 
         def attempt(run: int) -> Attempt:
             """Return the components of one start, with the variances along them."""
             found = session.solve(problem, self.get_params(), run=run)
-            parts = session.average(lambda i: np.diag(gram(tables[i], found.by_agent[i])))
+            parts = session.average(lambda i: np.diag(tables[i].gram(found.by_agent[i])))
             variance = parts.common * factor
             penalty = self.alpha * square * factor / n * np.abs(found.common).sum()
             return Attempt(found, float(penalty - variance.sum() / 2), variance)

@@ -21,6 +21,7 @@ from destiny.estimators.session import FitSession
 from destiny.estimators.vertical import Vertical, centred_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.accuracy import ROUNDING
 from destiny.run.choice import KRYLOV
@@ -126,7 +127,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 seed,
                 messages=choose_messages(self.messages, type(self).__name__),
             )
-            problem = PCA(list(centred.values()), p)
+            problem = PCA([Rows(A.T) for A in centred.values()], p)
             # Not by averaged models: their messages have a number for each pair of rows.
             steps = KRYLOV.obstacle(problem, network, messages=session.messages) is None
             kind = "destiny-krylov" if steps else "destiny-momentum"

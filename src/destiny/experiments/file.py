@@ -17,7 +17,7 @@ from destiny.config.files import ExperimentFile
 from destiny.config.kinds import fields_table
 from destiny.config.kinds import make as make_settings
 from destiny.config.network import read_link, read_network
-from destiny.config.problem import ExperimentProblem, build_problem, cached, problem_options, require_p
+from destiny.config.problem import ExperimentProblem, build_problem, problem_options, require_p
 from destiny.config.schema import document
 from destiny.config.tables import add_key, complete, given, load
 from destiny.config.tables import read as read_tables
@@ -25,7 +25,8 @@ from destiny.engines.mixers import PLAIN, Messages, from_keys
 from destiny.errors import SettingsError
 from destiny.experiments import result_folder
 from destiny.problems import olsr
-from destiny.problems.data.partition import split_columns
+from destiny.problems.cached import CachedProblem
+from destiny.problems.data.partition import split_rows
 from destiny.problems.kinds import KINDS
 from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.protocols.link import INTERNET, Link
@@ -114,7 +115,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
         algorithms = {label: method or chosen() for label, method in algorithms.items()}
     return Experiment(
         tables=tables,
-        problem=cached(problem),
+        problem=CachedProblem(problem),
         network=network,
         start=asked.start.point(folder),
         seed=asked.start.seed,
@@ -169,11 +170,11 @@ def from_dataset(table: Any, home: Path | None = None) -> ProblemBase:
     """A known data set, dealt out to the agents; where targets are fitted, they are its classes."""
     dataset, kind = datasets.load(table.dataset, home), KINDS[table.kind]
     sizes, options = table.sizes or table.agents, problem_options(table)
-    shares = split_columns(dataset.data, sizes, what=dataset.name)
+    shares = split_rows(dataset.data, sizes, what=dataset.name)
     if kind.takes("targets"):
         targets = olsr.one_hot(dataset.labels)
-        require_p(table, len(targets), f"{dataset.name} has {len(targets)} classes")
-        return kind.make(shares, split_columns(targets, sizes), **options)  # type: ignore[no-any-return]
+        require_p(table, targets.shape[1], f"{dataset.name} has {targets.shape[1]} classes")
+        return kind.make(shares, split_rows(targets, sizes), **options)  # type: ignore[no-any-return]
     return kind.make(shares, p=table.p, **options)  # type: ignore[no-any-return]
 
 

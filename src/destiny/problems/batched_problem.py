@@ -23,12 +23,12 @@ class Batched(WrappedProblem):
     """A problem with mini-batches; see `batched`."""
 
     quadratic = False  # its agents tell gradients alone
+    inner: PCA | OLSR | SDL
     batch: int
     seed: int
 
     def __init__(self, inner: PCA | OLSR | SDL, batch: int, seed: int) -> None:
         super().__init__(inner)
-        self.problem = inner
         self.batch, self.seed = check_size("batch", batch), seed
 
     @property
@@ -39,12 +39,12 @@ class Batched(WrappedProblem):
     def host(self, ids: Sequence[int]) -> HostedBatches:
         """The objectives of the agents ``ids``, with their samples; reads the data of these agents only."""
         known = check_ids(ids, self.agents)
-        samples = [self.problem.sample_gradient(i) for i in known]
+        samples = [self.inner.sample_gradient(i) for i in known]
         return HostedBatches(self.inner.host(known), known, samples, self.shape, self.batch, self.seed)
 
     def describe(self) -> str:
         """A sentence on the problem, and the size of its mini-batches."""
-        return f"{self.problem.describe().removesuffix('.')}, mini-batches of {self.batch} samples."
+        return f"{self.inner.describe().removesuffix('.')}, mini-batches of {self.batch} samples."
 
 
 @dataclass(frozen=True)

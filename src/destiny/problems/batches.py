@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.geometry.stiefel import random_point
 from destiny.problems.objective_data import BoundObjective
 from destiny.problems.separable import PerAgentLoop
 from destiny.protocols import Array
+from destiny.validation import check_size
 
-ROUNDING = 1e-6  # relative to the values: far above rounding, far below the effect of a sample
+Reduction: TypeAlias = Literal["sum", "mean"] | None
 
 
 def draw(seed: int, agent: int, step: int, samples: int, batch: int) -> NDArray[np.intp]:
@@ -24,25 +25,46 @@ def draw(seed: int, agent: int, step: int, samples: int, batch: int) -> NDArray[
 
 
 @dataclass(frozen=True)
+class Draws:
+    """The mini-batches of a problem of one's own.
+
+    Attributes
+    ----------
+    batch, seed : int
+    reduction : {"sum", "mean"}
+        What every objective is over its samples.
+    """
+
+    batch: int
+    seed: int
+    reduction: Reduction
+
+    def __post_init__(self) -> None:
+        check_size("batch", self.batch)
+        if self.reduction not in ("sum", "mean"):
+            raise ProblemError(
+                "mini-batches need to know what each value is over its samples: set reduction to "
+                f'"sum" or "mean"; found {self.reduction!r}'
+            )
+
+
+@dataclass(frozen=True)
 class BatchedObjective:
     """One agent's objective with mini-batches."""
 
     objective: BoundObjective
     agent: int
-    seed: int
-    batch: int
+    draws: Draws
     samples: int
     factor: float
     """Makes the gradient of a mini-batch an unbiased estimate: samples / batch for sums, else 1."""
 
     @classmethod
-    def of(
-        cls, objective: BoundObjective, agent: int, seed: int, batch: int, shape: tuple[int, int]
-    ) -> BatchedObjective:
-        """Count the samples and determine ``factor``; raise `ProblemError` if `is_sum` does."""
+    def of(cls, objective: BoundObjective, agent: int, draws: Draws) -> BatchedObjective:
+        """Count the samples; raise `ProblemError` unless all arrays have as many."""
         samples = _samples(objective, agent)
-        scaled = samples > batch and is_sum(objective, agent, samples, random_point(*shape))
-        return cls(objective, agent, seed, batch, samples, samples / batch if scaled else 1.0)
+        scaled = samples > draws.batch and draws.reduction == "sum"
+        return cls(objective, agent, draws, samples, samples / draws.batch if scaled else 1.0)
 
     def value(self, X: Array) -> object:
         """f_i(X) on all samples."""
@@ -54,7 +76,7 @@ class BatchedObjective:
 
     def sample(self, X: Array, step: int) -> object:
         """Estimate of the gradient from the samples of a step, ``(n, p)``."""
-        rows = draw(self.seed, self.agent, step, self.samples, self.batch)
+        rows = draw(self.draws.seed, self.agent, step, self.samples, self.draws.batch)
         return self.factor * np.asarray(self.objective.take(rows).gradient(X))
 
 
@@ -70,27 +92,7 @@ class BatchLoop(PerAgentLoop):
 
     def counts(self) -> Array:
         """Samples in a mini-batch, and in all, of each agent, ``(agents, 2)``."""
-        return np.array([[min(o.batch, o.samples), o.samples] for _, o in self._objectives], np.float64)
-
-
-def is_sum(objective: BoundObjective, agent: int, samples: int, X: Array) -> bool:
-    """Whether an objective is the sum over its samples rather than the mean; raise `ProblemError` if neither.
-
-    It compares the value on all samples with those on the two halves of the samples.
-    """
-    half = samples // 2
-    parts = [objective, objective.take(np.arange(half)), objective.take(np.arange(half, samples))]
-    whole, first, second = PerAgentLoop([(agent, part) for part in parts], X.shape).value(np.stack([X] * 3))
-    close = ROUNDING * (abs(whole) + abs(first) + abs(second))
-    if abs(first + second - whole) <= close:
-        return True
-    if abs((half * first + (samples - half) * second) / samples - whole) <= close:
-        return False
-    raise ProblemError(
-        f"agent {agent}'s value must be a sum or a mean over its samples to be used in mini-batches; found "
-        f"{whole:.6g} for all {samples} and {first:.6g}, {second:.6g} for the halves; leave batch out, or "
-        "add terms without samples as a problem of their own (a + b)"
-    )
+        return np.array([[min(o.draws.batch, o.samples), o.samples] for _, o in self._objectives], np.float64)
 
 
 def _samples(objective: BoundObjective, agent: int) -> int:

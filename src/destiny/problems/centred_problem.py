@@ -12,9 +12,9 @@ import numpy as np
 from destiny.errors import ProblemError
 from destiny.problems.cached import CachedProblem
 from destiny.problems.checks import check_ids
-from destiny.problems.data import columns
 from destiny.problems.data.partition import Shift
 from destiny.problems.olsr import OLSR
+from destiny.problems.own_problem import WrappedProblem
 from destiny.problems.pca import PCA, PrivatePCA
 from destiny.problems.regularisers import Regularised, is_regulariser, regularised
 from destiny.protocols import Array, ProblemBase, Regulariser
@@ -22,12 +22,14 @@ from destiny.protocols import Array, ProblemBase, Regulariser
 CONSTANT = 1e-10  # relative to the mean: a column with a smaller deviation is constant up to rounding
 
 
-class Centred(ProblemBase):
+class Centred(WrappedProblem):
     """PCA or OLSR of centred data; see `centred`.
 
     No agent knows the mean of all data. In `destiny.solve` they compute it by averaging between neighbours
     before the first step, and then solve the problem that `with_shifts` returns.
     """
+
+    inner: PCA | OLSR
 
     def __init__(
         self,
@@ -46,35 +48,20 @@ class Centred(ProblemBase):
                 "private data cannot be standardised: their standard deviations would need a budget of their "
                 "own; divide the columns by publicly known scales first"
             )
-        self.problem, self.standardise = problem, standardise
+        super().__init__(problem)
+        self.standardise = standardise
         self._regulariser = regulariser
         self._totals: dict[int, Totals] = {}
         self._ready: tuple[bytes, CachedProblem] | None = None
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n, p) of X."""
-        return self.problem.shape
-
-    @property
-    def agents(self) -> int:
-        """Number of agents d."""
-        return self.problem.agents
-
-    @property
-    def kind(self) -> str:
-        """That of the problem, "pca" or "olsr"."""
-        return self.problem.kind
-
-    @property
     def principal_axes(self) -> bool:
         """As of the problem, False with a regulariser."""
-        return self.problem.principal_axes and self._regulariser is None
+        return self.inner.principal_axes and self._regulariser is None
 
     @property
-    def quadratic(self) -> bool:
-        """As of the problem, and so is that of the centred data."""
-        return self.problem.quadratic
+    def centring(self) -> bool:
+        return True
 
     @property
     def regulariser(self) -> Regulariser | None:
@@ -84,11 +71,7 @@ class Centred(ProblemBase):
     def __add__(self, other: Regulariser) -> Centred:
         if not is_regulariser(other):
             return NotImplemented
-        return Centred(regularised(self.problem, other), self.standardise)
-
-    @property
-    def column_names(self) -> Mapping[str, tuple[str, ...]]:
-        return self.problem.column_names
+        return Centred(regularised(self.inner, other), self.standardise)
 
     @property
     def settings(self) -> dict[str, bool]:
@@ -98,7 +81,7 @@ class Centred(ProblemBase):
     @property
     def widths(self) -> list[int]:
         """Number of features and, for OLSR, of targets."""
-        return [table.rows for table in self.problem.tables]
+        return [table.width for table in self.inner.tables]
 
     def host(self, ids: Sequence[int]) -> Uncentred:
         """Read and check the data of the agents ``ids``; evaluating the result raises `ProblemError`."""
@@ -108,28 +91,28 @@ class Centred(ProblemBase):
 
     def totals(self, agent: int) -> Totals:
         """Sums over the samples of one agent, with noise if they are private; cached."""
-        if agent not in self._totals and isinstance(self.problem, PrivatePCA):
-            sums = self.problem.private_totals(agent)
+        if agent not in self._totals and isinstance(self.inner, PrivatePCA):
+            sums = self.inner.private_totals(agent)
             self._totals[agent] = Totals(sums, np.abs(sums))
         if agent not in self._totals:
-            tables = [table.load(agent) for table in self.problem.tables]
-            samples = [float(tables[0].shape[1])]
+            tables = [table.load(agent) for table in self.inner.tables]
+            samples = [float(tables[0].shape[0])]
             self._totals[agent] = Totals(
-                np.concatenate([*map(columns.sums, tables), samples]),
-                np.concatenate([*map(columns.magnitudes, tables), samples]),
+                np.concatenate([*(rows.sums() for rows in tables), samples]),
+                np.concatenate([*(rows.magnitudes() for rows in tables), samples]),
             )
         return self._totals[agent]
 
     def squares(self, agent: int, mean: Array) -> Array:
         """Sums of squared distances from ``mean`` over the samples of one agent, ``(features,)``."""
-        data = self.problem.tables[0].load(agent)
-        return columns.squares(data, mean[: data.shape[0]])
+        data = self.inner.data.load(agent)
+        return data.about(mean[: data.shape[1]]).squares()
 
     def shift(self, totals: Array, squares: Array | None) -> Shift:
         """The shift from network averages of `totals` and `squares`; `ProblemError` without samples."""
         count = totals[-1]
-        if isinstance(self.problem, PrivatePCA):
-            return Shift(self.problem.private_mean(totals), np.ones(len(totals) - 1))
+        if isinstance(self.inner, PrivatePCA):
+            return Shift(self.inner.private_mean(totals), np.ones(len(totals) - 1))
         if not count > 0:
             raise ProblemError("centring needs at least one sample; found none at any agent")
         mean, scale = totals[:-1] / count, np.ones(len(totals) - 1)
@@ -156,11 +139,17 @@ class Centred(ProblemBase):
     def _with_regulariser(self, problem: PCA | OLSR) -> ProblemBase:
         return problem if self._regulariser is None else regularised(problem, self._regulariser)
 
+    def variance(self, agent: int) -> None:
+        """None: that of the centred data is not known yet."""
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}, centred"
+
     def describe(self) -> str:
         """A sentence on the problem and its data."""
         done = "centred and standardised" if self.standardise else "centred"
         term = "" if self._regulariser is None else f", with the regulariser {self._regulariser!r}"
-        return f"{self.problem.describe().removesuffix('.')}, {done}{term}."
+        return f"{self.inner.describe().removesuffix('.')}, {done}{term}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
         """The portrait of the problem with shifted data and original targets."""
@@ -171,7 +160,7 @@ class Centred(ProblemBase):
     def _with_shifts(self, shifts: Mapping[int, Shift]) -> PCA | OLSR:
         ends = np.cumsum(self.widths)
         parts = [slice(end - width, end) for end, width in zip(ends, self.widths, strict=True)]
-        return self.problem.with_shifts(
+        return self.inner.with_shifts(
             *({i: Shift(s.mean[part], s.scale[part]) for i, s in shifts.items()} for part in parts)
         )
 

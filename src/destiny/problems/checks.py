@@ -20,7 +20,7 @@ LARGEST_SCALE = 1e10
 
 
 def check_matrix(data: NDArray[Any], name: str) -> None:
-    """Raise `ProblemError` unless ``data`` is a plain 2-D array of real numbers with at least one row."""
+    """Raise `ProblemError` unless ``data`` is a plain 2-D array of real numbers with at least one column."""
     if isinstance(data, np.ma.MaskedArray):
         raise ProblemError(
             f"{name} must be a plain array; found a masked one; fill its gaps or drop the samples"
@@ -30,10 +30,10 @@ def check_matrix(data: NDArray[Any], name: str) -> None:
         raise ProblemError(f"{name} must be real numbers; found dtype {data.dtype}; convert the array first")
     if data.ndim != 2:
         raise ProblemError(
-            f"{name} must be 2-D, features x samples; found {data.ndim}-D of shape {data.shape}; "
+            f"{name} must be 2-D, samples x features; found {data.ndim}-D of shape {data.shape}; "
             "reshape the array, and give one array per agent"
         )
-    if data.shape[0] == 0:
+    if data.shape[1] == 0:
         raise ProblemError(
             f"{name} must have at least one feature; found shape {data.shape}; check the array"
         )
@@ -61,8 +61,8 @@ def check_finite(data: NDArray[Any], name: str, gaps: bool = False) -> None:
         bad = np.flatnonzero(np.isinf(values) if gaps else ~np.isfinite(values))
         if bad.size:
             raise ProblemError(
-                f"{_with_file(data, name)} must be finite; found {values[bad[0]]} at feature {row}, "
-                f"sample {bad[0]}; remove the sample or fill the gap"
+                f"{_with_file(data, name)} must be finite; found {values[bad[0]]} at sample {row}, "
+                f"feature {bad[0]}; remove the sample or fill the gap"
             )
 
 

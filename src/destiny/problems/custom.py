@@ -7,12 +7,13 @@ from typing import Any, Literal, TypeAlias
 
 from destiny.errors import ProblemError
 from destiny.problems.autodiff import jax, torch
+from destiny.problems.batches import Draws, Reduction
 from destiny.problems.functions import Data, Functions
 from destiny.problems.gradient_check import GradientCheck, check_gradient
 from destiny.problems.objective_data import Pair
 from destiny.problems.separable import Separable
 from destiny.problems.sums import Total, total
-from destiny.validation import check_seed, check_size
+from destiny.validation import check_seed
 
 __all__ = [
     "Functions",
@@ -36,6 +37,7 @@ def problem(
     agents: int | None = None,
     autodiff: Literal["jax", "torch"] | None = None,
     batch: int | None = None,
+    reduction: Reduction = None,
     seed: int = 0,
 ) -> Functions | Separable:
     """A problem from functions of your own.
@@ -58,6 +60,9 @@ def problem(
         Library that differentiates ``value``. X and all floating point data are passed in float64.
     batch : int, optional
         Samples in a mini-batch, for methods that take them; samples are the rows (axis 0) of every array.
+    reduction : {"sum", "mean"}, optional
+        With ``batch``: whether every value is the sum over its samples, or their mean. Terms without samples
+        are a problem of their own (``a + b``).
     seed : int
         Seed of the mini-batches, together with the agent and the step.
 
@@ -80,12 +85,13 @@ def problem(
         raise ProblemError(
             f'a problem needs a gradient or an autodiff ("jax" or "torch"); found {found}; give one of them'
         )
-    if batch is not None:
-        check_size("batch", batch)
-        if data is None:
-            raise ProblemError("mini-batches need data to draw from; found none; give data")
+    if batch is not None and data is None:
+        raise ProblemError("mini-batches need data to draw from; found none; give data")
+    if batch is None and reduction is not None:
+        raise ProblemError("reduction is for mini-batches; found no batch: give it, or leave reduction out")
     check_seed(seed)
-    return Functions(_pairs(value, gradient, autodiff), shape, data, agents, batch, seed)
+    draws = None if batch is None else Draws(batch, seed, reduction)
+    return Functions(_pairs(value, gradient, autodiff), shape, data, agents, draws)
 
 
 def _objects(value: Any) -> bool:

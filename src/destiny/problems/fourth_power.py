@@ -1,4 +1,4 @@
-"""-1/4 ||X^T B_i||_4^4 of the hosted agents, computed in one pass over the samples, block by block."""
+"""-1/4 ||B_i X||_4^4 of the hosted agents, computed in one pass over the samples, block by block."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ CACHE_LINE = 64
 class Stream:
     """The samples of one agent, and the precision of its products."""
 
-    samples: NDArray[Any]  # B^T, (m_i, n), C-ordered, in the dtype of the data
+    samples: NDArray[Any]  # B, (m_i, n), C-ordered, in the dtype of the data
     dtype: np.dtype[Any]  # of the products
     scale: float  # of the data
     unit: float  # power of two no smaller than any datum, or 1: keeps the cube within the range of float32
 
     @classmethod
     def of(cls, data: NDArray[Any], scale: float, precision: str) -> Stream:
-        """From data ``(n, m_i)``, without a copy if its samples are contiguous."""
-        samples = np.ascontiguousarray(data.T)
+        """From data ``(m_i, n)``, without a copy if they are C-ordered."""
+        samples = np.ascontiguousarray(data)
         if precision == "auto":
             precision = "float32" if data.dtype in (np.float16, np.float32) else "float64"
         if precision == "float64":

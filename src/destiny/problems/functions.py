@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from destiny.errors import ProblemError
-from destiny.problems.batches import BatchedObjective, BatchLoop
+from destiny.problems.batches import BatchedObjective, BatchLoop, Draws
 from destiny.problems.checks import check_ids, check_p
 from destiny.problems.objective_data import BoundObjective, Pair
 from destiny.problems.separable import PerAgentLoop, naming
@@ -30,8 +30,7 @@ class Functions(Summable):
         shape: tuple[int, int],
         data: Data | None,
         agents: int | None,
-        batch: int | None,
-        seed: int,
+        draws: Draws | None,
     ) -> None:
         sizes = {
             "functions": len(pairs) if isinstance(pairs, Sequence) else None,
@@ -52,7 +51,7 @@ class Functions(Summable):
                 f"shape must be (n, p), the shape of X; found {shape!r}; give two whole numbers"
             )
         self._shape = (check_size("n", shape[0]), check_p(shape[1], shape[0]))
-        self._batches = [] if batch is None else [(batch, seed)]
+        self._draws = draws
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,17 +66,14 @@ class Functions(Summable):
     @property
     def batches(self) -> list[tuple[int, int]]:
         """(batch, seed) of its mini-batches, if any."""
-        return self._batches
+        return [] if self._draws is None else [(self._draws.batch, self._draws.seed)]
 
     def host(self, ids: Sequence[int]) -> PerAgentLoop:
         """The objectives of the agents ``ids``; loads the data of these agents only."""
         objectives = [(i, self._objective(i)) for i in check_ids(ids, self.agents)]
-        if not self.batches:
+        if self._draws is None:
             return PerAgentLoop(objectives, self._shape)
-        ((batch, seed),) = self.batches
-        batched = [
-            (i, BatchedObjective.of(objective, i, seed, batch, self._shape)) for i, objective in objectives
-        ]
+        batched = [(i, BatchedObjective.of(objective, i, self._draws)) for i, objective in objectives]
         return BatchLoop(batched, self._shape)
 
     def describe(self) -> str:

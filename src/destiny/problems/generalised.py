@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from destiny.errors import ProblemError
-from destiny.problems.centred_problem import Centred
 from destiny.problems.checks import check_ids
 from destiny.problems.data.partition import Matrices, Source
 from destiny.problems.own_problem import WrappedProblem, as_problem, is_problem
@@ -73,7 +72,7 @@ class Generalised(WrappedProblem):
             (f"the regulariser {given.regulariser!r}", given.regulariser is not None),
             (f"mini-batches of {given.batches[0][0] if given.batches else 0}", bool(given.batches)),
             ("a matrix M already", given.generalised),
-            ("data to be centred", isinstance(given, Centred)),
+            ("data to be centred", given.centring),
         ):
             if found:
                 raise ProblemError(
@@ -84,7 +83,7 @@ class Generalised(WrappedProblem):
                 f"M must have one matrix M_i for each of the {given.agents} agents; found {len(M)}"
             )
         super().__init__(given)
-        self._matrices = Matrices(M, "M", rows=given.shape[0])
+        self._matrices = Matrices(M, "M", width=given.shape[0])
         for agent, source in enumerate(M):
             if not callable(source):
                 self.part(agent)  # refused where the mistake was made
@@ -95,7 +94,7 @@ class Generalised(WrappedProblem):
 
     def part(self, agent: int) -> Array:
         """M_i of an agent ``(n, n)``; raise `ProblemError` unless it is square and symmetric."""
-        M = np.asarray(self._matrices.load(agent), dtype=np.float64)
+        M = self._matrices.load(agent).array()
         n = self.shape[0]
         if M.shape != (n, n):
             raise ProblemError(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.data.columns import blocks
+from destiny.problems.data.rows import Rows
 from destiny.problems.rounded_normal import Whole
 from destiny.protocols import Array
 
@@ -84,9 +83,9 @@ class Grid:
         """The distance between neighbouring numbers of the grid, as a number of the data."""
         return self.bound / self.length
 
-    def rows(self, data: NDArray[Any]) -> Iterator[Whole]:
-        """Samples ``(n, m)`` as whole numbers of units, some at a time."""
-        return (self.round(block) for block in blocks(data))
+    def rows(self, data: Rows) -> Iterator[Whole]:
+        """Rows ``(m, n)`` as columns ``(n, m)`` of whole numbers of units, some at a time."""
+        return (self.round(block.T) for _, block in data.dense_blocks())
 
     def round(self, block: Array) -> Whole:
         """Samples ``(n, m)``, shortened to the bound and rounded to whole numbers z with ||z|| <= length.
@@ -109,29 +108,29 @@ class Grid:
         """The nearest whole numbers from -length to length; length for NaN."""
         return np.rint(np.fmax(np.fmin(x, self.length), -self.length)).astype(np.int64)
 
-    def sums(self, data: NDArray[Any]) -> Whole:
+    def sums(self, data: Rows) -> Whole:
         """The sums of the rounded samples, ``(n,)``."""
-        total = np.zeros(data.shape[0], dtype=np.int64)
+        total = np.zeros(data.shape[1], dtype=np.int64)
         for z in self.rows(data):
             total += z.sum(axis=1)
         return total
 
-    def squares(self, data: NDArray[Any]) -> Whole:
+    def squares(self, data: Rows) -> Whole:
         """The sum of ||z||^2 over the rounded samples, ``(1,)``."""
         self._require_room(data, self.length, SHORT_LARGEST)
         return sum(
             (_squared_norms(z).sum(keepdims=True) for z in self.rows(data)), np.zeros(1, dtype=np.int64)
         )
 
-    def moments(self, data: NDArray[Any]) -> Whole:
+    def moments(self, data: Rows) -> Whole:
         """The sum of z z^T over the rounded samples, ``(n, n)``."""
         self._require_room(data, self.length, LARGEST)
-        total = np.zeros((data.shape[0], data.shape[0]), dtype=np.int64)
+        total = np.zeros((data.shape[1], data.shape[1]), dtype=np.int64)
         for z in self.rows(data):
             _add_products(total, z, z, self.length**2)
         return total
 
-    def products(self, data: NDArray[Any], Q: Whole, most: int) -> Whole:
+    def products(self, data: Rows, Q: Whole, most: int) -> Whole:
         """The sum of z w^T over the rounded samples, ``(n, k)``: w is Q^T z / 2^FINE, with ||w|| <= ``most``.
 
         Q ``(n, k)`` has columns of norm 2^FINE, about. w is made of Q^T z as z is of a sample (`round`): it
@@ -148,11 +147,11 @@ class Grid:
             _add_products(total, z, w, self.length * most)
         return total
 
-    def _require_room(self, data: NDArray[Any], most: int, largest: int) -> None:
+    def _require_room(self, data: Rows, most: int, largest: int) -> None:
         """Refuse samples whose products may add up to more than ``largest``."""
-        if data.shape[1] > (limit := largest // (self.length * most)):
+        if data.count > (limit := largest // (self.length * most)):
             raise ProblemError(
-                f"private PCA needs at most {limit} samples at one agent; found {data.shape[1]}: "
+                f"private PCA needs at most {limit} samples at one agent; found {data.count}: "
                 "divide them over several agents"
             )
 

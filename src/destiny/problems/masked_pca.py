@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale, check_stack
-from destiny.problems.data.partition import Matrices, Partition, Source, split_columns
+from destiny.problems.checks import check_ids, check_stack
+from destiny.problems.data.partition import Partition, Source, split_rows
 from destiny.problems.data.tables import Silos
-from destiny.problems.sums import Summable
+from destiny.problems.table_problem import TableProblem
 from destiny.protocols import Array
 from destiny.validation import is_number
 
@@ -22,7 +22,7 @@ RIDGE = (
 BLOCK = 2**20  # numbers of the samples' p x p systems computed at a time: 8 MiB
 
 
-class MaskedPCA(Summable):
+class MaskedPCA(TableProblem):
     """Principal component analysis on the entries that are there.
 
     Agent i holds ``A_i`` with gaps (NaN), and f_i(X) is the sum over its samples a of
@@ -30,15 +30,15 @@ class MaskedPCA(Summable):
         min_c  1/2 ||a - X c||^2 over the entries of a that are there + ridge/2 ||c||^2,
 
     the distance from the subspace as far as it was seen. Nothing is filled in and nothing is centred. Without
-    gaps this is `PCA`, for any ridge: f_i(X) = const - 1/(2 (1 + ridge)) tr(X^T A_i A_i^T X). With gaps it
+    gaps this is `PCA`, for any ridge: f_i(X) = const - 1/(2 (1 + ridge)) ||A_i X||_F^2. With gaps it
     may have local minima that are not global, the more, the more is missing and the smaller the ridge is.
 
     A gradient takes n p^2 operations for each sample.
 
     Parameters
     ----------
-    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
-        One per agent, samples in columns, gaps are NaN; a callable is called when its agent is hosted. m_i
+    silos : Silos, or sequence of ndarray (m_i, n) or of callables that return one
+        One per agent, samples in rows, gaps are NaN; a callable is called when its agent is hosted. m_i
         may be zero.
     p : int
         Number of components, 1 <= p <= n.
@@ -51,6 +51,7 @@ class MaskedPCA(Summable):
     """
 
     kind: Literal["masked-pca"] = "masked-pca"
+    title = "PCA with {p} components of data with gaps"
 
     def __init__(
         self,
@@ -62,33 +63,13 @@ class MaskedPCA(Summable):
     ) -> None:
         if not is_number(ridge) or ridge <= 0:
             raise ProblemError(f"ridge must be a positive number; found {ridge!r}; 0.01 is the default")
-        self._silos = Matrices(silos, rows=n, gaps=True)
-        self._p = check_p(p, self._silos.rows)
-        self.scale, self.ridge = check_scale(scale), float(ridge)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p), the shape of X."""
-        return self._silos.rows, self._p
-
-    @property
-    def agents(self) -> int:
-        """Number of agents d."""
-        return len(self._silos)
-
-    @property
-    def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features under the key "data", if the files have a header; otherwise empty."""
-        return {"data": self._silos.names} if self._silos.names else {}
+        super().__init__(silos, p, scale, n, gaps=True)
+        self.ridge = float(ridge)
 
     def host(self, ids: Sequence[int]) -> HostedMaskedPCA:
         """The objectives of the agents ``ids``; reads the data of these agents only."""
-        data = [self.scale * self._silos.load(i).astype(np.float64) for i in check_ids(ids, self.agents)]
+        data = [self.rows(i).array() for i in check_ids(ids, self.agents)]
         return HostedMaskedPCA(data, self.shape, self.ridge)
-
-    def describe(self) -> str:
-        """A sentence on the problem and its data."""
-        return f"PCA with {self._p} components of data with gaps: {self._silos.describe()}."
 
 
 class HostedMaskedPCA:
@@ -104,12 +85,12 @@ class HostedMaskedPCA:
         return np.array([sum(self._values(Xi, *pair)) for Xi, pair in zip(X, self._data, strict=True)])
 
     def gradient(self, X: Array) -> Array:
-        """Euclidean gradients, ``(agents, n, p)``: -R_i C_i with the residuals R_i and the codes C_i."""
+        """Euclidean gradients, ``(agents, n, p)``: -R_i^T C_i with the residuals R_i and the codes C_i."""
         X = check_stack(X, len(self._data), self._shape)
         out = np.zeros_like(X)
         for gradient, Xi, (A, seen) in zip(out, X, self._data, strict=True):
             for C, R in fits(Xi, A, seen, self._ridge):
-                gradient -= R @ C
+                gradient -= R.T @ C
         return out
 
     def _values(self, X: Array, A: Array, seen: Array) -> Iterator[float]:
@@ -118,23 +99,23 @@ class HostedMaskedPCA:
 
 
 def fits(X: Array, A: Array, seen: Array, ridge: float | Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the codes ``(m', p)`` and residuals ``(n, m')`` of the samples, some samples at a time.
+    """Yield the codes ``(m', p)`` and residuals ``(m', n)`` of the samples, some samples at a time.
 
-    ``A`` has zeros at its gaps, ``seen`` is 1 where there are entries, 0 at gaps; both ``(n, m)``.
+    ``A`` has zeros at its gaps, ``seen`` is 1 where there are entries, 0 at gaps; both ``(m, n)``.
     ``ridge`` is that of all codes, or ``(p,)`` that of each.
     """
     n, p = X.shape
     squares = (X[:, :, None] * X[:, None, :]).reshape(n, p * p)
     step = max(1, BLOCK // (p * p))
-    for start in range(0, A.shape[1], step):
+    for start in range(0, len(A), step):
         some = slice(start, start + step)
-        systems = (seen[:, some].T @ squares).reshape(-1, p, p) + ridge * np.eye(p)
-        C: Array = np.linalg.solve(systems, (A[:, some].T @ X)[:, :, None])[:, :, 0].astype(np.float64)
-        yield C, A[:, some] - seen[:, some] * (X @ C.T)
+        systems = (seen[some] @ squares).reshape(-1, p, p) + ridge * np.eye(p)
+        C: Array = np.linalg.solve(systems, (A[some] @ X)[:, :, None])[:, :, 0].astype(np.float64)
+        yield C, A[some] - seen[some] * (C @ X.T)
 
 
 def from_data(
     A: NDArray[Any], p: int, agents: Partition, ridge: float = RIDGE, scale: float = 1.0
 ) -> MaskedPCA:
-    """`MaskedPCA` of the columns of ``A`` ``(n, m)``, divided over ``agents`` as in `pca.from_data`."""
-    return MaskedPCA(split_columns(A, agents), p, ridge, scale)
+    """`MaskedPCA` of the rows of ``A`` ``(m, n)``, divided over ``agents`` as in `pca.from_data`."""
+    return MaskedPCA(split_rows(A, agents), p, ridge, scale)

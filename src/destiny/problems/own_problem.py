@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from destiny.errors import ProblemError
 from destiny.protocols import Hosted, Problem, ProblemBase, forward
 
 REQUIRED = ("shape", "agents", "host")
+Kind = TypeVar("Kind")
 
 
 @forward
@@ -43,6 +44,15 @@ class WrappedProblem(ProblemBase):
     def principal_axes(self) -> bool:
         """That of ``inner``, by default whether its kind is "pca"."""
         return bool(getattr(self.inner, "principal_axes", self.kind == "pca"))
+
+
+def unwrap(problem: object, kind: type[Kind]) -> Kind | None:
+    """The problem of class ``kind`` within those that wrap it, by their ``inner``; None if there is none."""
+    while not isinstance(problem, kind):
+        if not isinstance(problem, ProblemBase):
+            return None
+        problem = getattr(problem, "inner", None)
+    return problem
 
 
 def is_problem(given: object) -> TypeGuard[Problem]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale
-from destiny.problems.data.centred_rows import CentredRows
-from destiny.problems.data.partition import Matrices, Partition, Shift, Source, split_columns
+from destiny.problems.checks import check_ids
+from destiny.problems.data.partition import Partition, Source, split_rows
 from destiny.problems.data.tables import Silos
 from destiny.problems.integer_sums import Grid
 from destiny.problems.privacy import (
@@ -24,9 +22,9 @@ from destiny.problems.privacy import (
     on_grid,
     require_privacy,
 )
-from destiny.problems.quadratic import Quadratic, moments
+from destiny.problems.quadratic import Quadratic
 from destiny.problems.sample_gradients import QuadraticSamples, SampleGradient
-from destiny.problems.sums import Summable
+from destiny.problems.table_problem import TableProblem
 from destiny.protocols import Array, Hosted
 from destiny.validation import check_seed, check_size
 
@@ -34,17 +32,17 @@ GRAM = 1000  # features; up to here the pooled n x n matrix of 60,000 samples ta
 SHOWN, MOST = 12, 60  # leading eigenvalues in a portrait: 3 p, within these
 
 
-class PCA(Summable):
+class PCA(TableProblem):
     """Principal component analysis, problem (1.3) of the paper.
 
-    Agent i holds ``A_i`` and f_i(X) = -1/2 tr(X^T A_i A_i^T X), with gradient -A_i A_i^T X. Nothing is
-    divided by m_i and nothing is centred (`destiny.problems.centred` does that); the mean over the agents is
-    taken outside.
+    Agent i holds a table ``A_i``, the transpose of the paper's A_i, and f_i(X) = -1/2 ||A_i X||_F^2 with
+    gradient -A_i^T A_i X. Nothing is divided by m_i and nothing is centred (`destiny.problems.centred` does
+    that); the mean over the agents is taken outside.
 
     Parameters
     ----------
-    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
-        One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
+    silos : Silos, or sequence of ndarray (m_i, n) or of callables that return one
+        One per agent, samples in rows; a callable is called when its agent is hosted. m_i may be zero.
     p : int
         Number of components, 1 <= p <= n.
     scale : float
@@ -54,68 +52,34 @@ class PCA(Summable):
     """
 
     kind: Literal["pca"] = "pca"
+    title = "PCA with {p} components"
     principal_axes = True
     quadratic = True
 
     def __init__(
         self, silos: Sequence[Source] | Silos, p: int, scale: float = 1.0, n: int | None = None
     ) -> None:
-        self._silos = Matrices(silos, rows=n, sparse=True)
-        self._p = check_p(p, self._silos.rows)
-        self.scale = check_scale(scale)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p), the shape of X."""
-        return self._silos.rows, self._p
-
-    @property
-    def agents(self) -> int:
-        """Number of agents d."""
-        return len(self._silos)
-
-    @property
-    def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features under the key "data", if the files have a header; otherwise empty."""
-        return {"data": self._silos.names} if self._silos.names else {}
+        super().__init__(silos, p, scale, n, sparse=True)
 
     def host(self, ids: Sequence[int]) -> Quadratic:
         """The objectives of the agents ``ids``; reads the data of these agents only."""
-        pairs = ((self._silos.load(i), None) for i in check_ids(ids, self.agents))
-        return Quadratic(pairs, self.shape, factor=-0.5, scale=self.scale)
-
-    @property
-    def tables(self) -> tuple[Matrices, ...]:
-        """The data, as a tuple of one table."""
-        return (self._silos,)
-
-    def with_shifts(self, *shifts: Mapping[int, Shift]) -> Self:
-        """The same problem with the data of the agents in ``shifts`` shifted."""
-        shifted = copy.copy(self)
-        (shifted._silos,) = (table.with_shifts(s) for table, s in zip(self.tables, shifts, strict=True))
-        return shifted
+        pairs = ((self.rows(i), None) for i in check_ids(ids, self.agents))
+        return Quadratic(pairs, self.shape, factor=-0.5)
 
     def sample_gradient(self, agent: int) -> SampleGradient:
         """The samples of an agent, for mini-batches."""
-        return QuadraticSamples.of(self._silos.load(agent), None, -0.5, self.scale)
+        return QuadraticSamples(self.rows(agent), None, -0.5)
 
     def second_moments(self, agent: int) -> Array:
-        """A_i A_i^T, ``(n, n)``."""
-        return moments(self._silos.load(agent), None, self.scale)[0]
+        """A_i^T A_i, ``(n, n)``."""
+        return self.rows(agent).gram()
 
     def variance(self, agent: int) -> float:
         """||A_i||_F^2; -2 f_i(X) is the part of it in span(X)."""
-        data = self._silos.load(agent)
-        if isinstance(data, CentredRows):
-            return self.scale**2 * data.squared_norm()
-        return float(self.scale**2 * sum(np.vecdot(row, row) for row in data.astype(np.float64, copy=False)))
-
-    def describe(self) -> str:
-        """A sentence on the problem and its data."""
-        return f"PCA with {self._p} components: {self._silos.describe()}."
+        return self.rows(agent).squared_norm()
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
-        """For a report: the leading eigenvalues of sum_i A_i A_i^T, and those of each answer ``(n, p)``.
+        """For a report: the leading eigenvalues of sum_i A_i^T A_i, and those of each answer ``(n, p)``.
 
         Like `solution` this pools the data of all agents. Above 1000 features the eigenvalues of the pooled
         data are left out, as they would take longer than a run. With them comes about how many products with
@@ -125,20 +89,12 @@ class PCA(Summable):
         total = np.zeros((n, n)) if n <= GRAM else None
         projected = {label: np.zeros((p, p)) for label, X in answers.items() if np.isfinite(X).all()}
         for agent in range(self.agents):
-            A = self._silos.load(agent)
+            A = self.rows(agent)
             if total is not None:
-                total += moments(A, None, self.scale)[0]
+                total += A.gram()
             for label in projected:
-                projected[label] += self.scale**2 * _gram(A, answers[label])
+                projected[label] += A.gram(answers[label])
         return spectra(total, projected, p)
-
-
-def _gram(A: NDArray[Any] | CentredRows, X: Array) -> Array:
-    """X^T A A^T X."""
-    if isinstance(A, CentredRows):
-        return A.gram(X)
-    Y = X.T @ A
-    return np.asarray(Y @ Y.T)
 
 
 def spectra(total: Array | None, projected: Mapping[str, Array], p: int) -> dict[str, Any]:
@@ -181,7 +137,7 @@ class PrivatePCA(PCA):
         return True
 
     def __init__(self, problem: PCA, privacy: Privacy) -> None:
-        self._silos, self._p, self.scale = problem._silos, problem._p, problem.scale
+        self.tables, self._p, self.scale = problem.tables, problem._p, problem.scale
         self.privacy = privacy
         self.source = NoiseSource(privacy)
 
@@ -196,7 +152,7 @@ class PrivatePCA(PCA):
 
     def second_moments(self, agent: int) -> Array:
         """C_i, ``(n, n)``: the same bits whenever it is asked for."""
-        data, grid = self._silos.load(agent), self._grid
+        data, grid = self.data.load(agent), self._grid
         upper = np.triu_indices(self.shape[0])
         total = grid.moments(data)
         total[upper] += self.source.draw(agent, MOMENTS, data, grid, len(upper[0]))
@@ -225,13 +181,13 @@ class PrivatePCA(PCA):
     @property
     def centred(self) -> bool:
         """Whether the mean has been subtracted, and has had its share of the budget."""
-        return bool(self._silos.shifts)
+        return bool(self.data.shifts)
 
     def private_totals(self, agent: int) -> Array:
         """The sums of the features over an agent's samples, and their number, with noise: ``(n + 1,)``."""
-        data, n = self._silos.load(agent), self.shape[0]
+        data, n = self.data.load(agent), self.shape[0]
         grid, weight = self.privacy.grid_of_sums(self.agents, n)
-        totals = np.append(grid.sums(data), weight * data.shape[1])
+        totals = np.append(grid.sums(data), weight * data.shape[0])
         totals += self.source.draw(agent, MEAN, data, grid, n + 1)
         return np.asarray((totals + 0.5) * np.append(np.full(n, grid.unit), 1 / weight))
 
@@ -257,6 +213,13 @@ class PrivatePCA(PCA):
         """The problem in one sentence, without the number of samples."""
         n, p = self.shape
         return f"Private PCA with {p} components: {self.agents} agents, {n} features, {self.promise}."
+
+    def remarks(self) -> list[str]:
+        """None: they would tell numbers of samples."""
+        return []
+
+    def __repr__(self) -> str:
+        return self.describe().removesuffix(".")
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
         """As `PCA.portrait`, of the matrices with noise."""
@@ -307,20 +270,20 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
 
 
 def from_data(A: NDArray[Any], p: int, agents: Partition, scale: float = 1.0) -> PCA:
-    """PCA of the columns of ``A`` ``(n, m)``, divided over agents.
+    """PCA of the rows of ``A`` ``(m, n)``, divided over agents.
 
     ``agents`` is their number (equal parts in order), the list of their numbers of samples, or a list of
     index arrays.
     """
-    return PCA(split_columns(A, agents), p, scale)
+    return PCA(split_rows(A, agents), p, scale)
 
 
 def synthetic(
     n: int, m: int, p: int, xi: float, agents: Partition, seed: int | Sequence[int] = 0, scale: float = 1.0
 ) -> PCA:
-    """PCA of the data of section 4.1: A = U Sigma V^T with Sigma_ii = xi^(i/2), i = 1..n.
+    """PCA of the data of section 4.1: A = V Sigma U^T with Sigma_ii = xi^(i/2), i = 1..n.
 
-    U ``(n, n)`` and V ``(m, n)`` are orthonormalised Gaussian matrices, drawn in this order, so n <= m. A A^T
+    U ``(n, n)`` and V ``(m, n)`` are orthonormalised Gaussian matrices, drawn in this order, so n <= m. A^T A
     has the eigenvalues xi^i; the closer xi is to 1, the harder the problem.
 
     Examples
@@ -339,12 +302,12 @@ def synthetic(
     rng = np.random.default_rng(check_seed(seed))
     U, _ = np.linalg.qr(rng.standard_normal((n, n)))
     V, _ = np.linalg.qr(rng.standard_normal((m, n)))
-    A = (U * xi ** (np.arange(1, n + 1) / 2)) @ V.T
-    return from_data(A, p, agents, scale)
+    A = (U * xi ** (np.arange(1, n + 1) / 2)) @ V.T  # the paper's, samples in columns
+    return from_data(A.T, p, agents, scale)
 
 
 def solution(problem: PCA) -> Array:
-    """The leading p eigenvectors of sum_i A_i A_i^T, ``(n, p)``, in order of decreasing eigenvalue.
+    """The leading p eigenvectors of sum_i A_i^T A_i, ``(n, p)``, in order of decreasing eigenvalue.
 
     The entry of largest magnitude of each column is positive. This pools the data of all agents: it is a
     reference to compare with.

@@ -12,7 +12,7 @@ from destiny.errors import ProblemError
 from destiny.problems.centred_problem import Centred
 from destiny.problems.checks import check_ids, check_stack
 from destiny.problems.generalised import HostedGeneralised
-from destiny.problems.own_problem import as_problem, is_problem
+from destiny.problems.own_problem import as_problem, is_problem, unwrap
 from destiny.problems.quadratic import Quadratic
 from destiny.problems.regularisers import HostedRegularised
 from destiny.problems.sums import HostedTotal
@@ -25,28 +25,29 @@ class Pooled(ProblemBase):
     def __init__(self, problem: Problem) -> None:
         if not is_problem(problem):
             raise ProblemError(f"problem must be one of destiny.problems; found {problem!r}; pass a problem")
-        self.problem = as_problem(problem)
+        centred = unwrap(problem, Centred)
+        self.inner = as_problem(problem) if centred is None else centred.pooled()
 
     @property
     def kind(self) -> str:
-        return self.problem.kind
+        return self.inner.kind
 
     @property
     def principal_axes(self) -> bool:
-        return self.problem.principal_axes
+        return self.inner.principal_axes
 
     @property
     def regulariser(self) -> Regulariser | None:
-        return self.problem.regulariser
+        return self.inner.regulariser
 
     @property
     def generalised(self) -> bool:
-        return self.problem.generalised
+        return self.inner.generalised
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, p), the shape of X."""
-        return self.problem.shape
+        return self.inner.shape
 
     @property
     def agents(self) -> int:
@@ -60,14 +61,14 @@ class Pooled(ProblemBase):
 
     @cached_property
     def _mean(self) -> Hosted:
-        d = self.problem.agents
-        return mean_of(self.problem.host(range(d)), d, self.shape)
+        d = self.inner.agents
+        return mean_of(self.inner.host(range(d)), d, self.shape)
 
     def describe(self) -> str:
         """A sentence on the problem and its data."""
         n, p = self.shape
         return (
-            f"Pooled {self.kind.upper()} on {n} x {p} matrices: the data of {self.problem.agents} agents "
+            f"Pooled {self.kind.upper()} on {n} x {p} matrices: the data of {self.inner.agents} agents "
             "in one process."
         )
 
@@ -119,4 +120,4 @@ def pooled(problem: Problem) -> Pooled:
     >>> pooled(problem).agents, pooled(problem).shape
     (1, (20, 2))
     """
-    return Pooled(problem.pooled() if isinstance(problem, Centred) else problem)
+    return Pooled(problem)

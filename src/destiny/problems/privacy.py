@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.data.columns import blocks
+from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import noise_ratio
 from destiny.problems.integer_sums import Grid
 from destiny.problems.rounded_normal import Whole, rounded_normal
@@ -181,9 +180,7 @@ class NoiseSource:
         """Tells secrets from each other without telling them."""
         return hashlib.sha256(b"fingerprint" + self.secret).hexdigest()[:16]
 
-    def draw(
-        self, agent: int, purpose: str, data: NDArray[Any], grid: Grid, count: int, query: bytes = b""
-    ) -> Whole:
+    def draw(self, agent: int, purpose: str, data: Rows, grid: Grid, count: int, query: bytes = b"") -> Whole:
         """``count`` rounded normal numbers of an agent, to be added to sums of ``data`` on ``grid``.
 
         ``query`` is what else the sums depend on.
@@ -195,10 +192,10 @@ class NoiseSource:
         return rounded_normal(secret + label.encode() + content, count, grid.bits)
 
 
-def digest_of(data: NDArray[Any], *further: object) -> bytes:
-    """SHA-256 of samples ``(n, m)`` as float64, and of what else the noise must depend on."""
+def digest_of(data: Rows, *further: object) -> bytes:
+    """SHA-256 of rows ``(m, n)`` as float64, and of what else the noise must depend on."""
     checksum = hashlib.sha256(repr((data.shape, further)).encode())
-    for block in blocks(data):
+    for _, block in data.dense_blocks():
         checksum.update(block.tobytes())
     return checksum.digest()
 

@@ -65,7 +65,7 @@ class PrivateProductsPCA(PrivatePCA):
     def host(self, ids: Sequence[int]) -> LowRankHosted:  # type: ignore[override]
         """The objectives of the agents ``ids``: all the same, once products have been released."""
         for agent in check_ids(ids, self.agents):
-            self._silos.load(agent)  # data that cannot be read are refused before anything is sent
+            self.data.load(agent)  # data that cannot be read are refused before anything is sent
         return LowRankHosted(lambda: self.matrix, len(ids), self.shape)
 
     def stand_in(self) -> LowRankHosted:
@@ -87,7 +87,7 @@ class PrivateProductsPCA(PrivatePCA):
     @property
     def _key(self) -> bytes:
         """Data that are centred otherwise are other data."""
-        return b"".join(shift.mean.tobytes() for shift in list(self._silos.shifts.values())[:1])
+        return b"".join(shift.mean.tobytes() for shift in list(self.data.shifts.values())[:1])
 
     def find(self, total: Sum) -> LowRank:
         """The matrix, by `STEPS` products, each a ``total`` over all agents."""
@@ -116,7 +116,7 @@ class PrivateProductsPCA(PrivatePCA):
 
         The product, and in the first step the sum of squares of the samples.
         """
-        data, grid = self._silos.load(agent), self.grid(step)
+        data, grid = self.data.load(agent), self.grid(step)
         query = hashlib.sha256(repr(Q.shape).encode() + Q.tobytes()).digest()
         most = int(self._projected(step) * grid.length)
         told = grid.products(data, Q, most).ravel()

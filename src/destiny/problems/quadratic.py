@@ -1,32 +1,25 @@
-"""Quadratic objectives c ||A_i^T X - D_i^T||_F^2 of all hosted agents, for PCA and OLSR."""
+"""Quadratic objectives c ||A_i X - D_i||_F^2 of all hosted agents, samples in rows, for PCA and OLSR."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from destiny.geometry.scales import symmetric_scales
 from destiny.problems.checks import check_stack
-from destiny.problems.data import columns
-from destiny.problems.data.centred_rows import CentredRows
+from destiny.problems.data.rows import Rows
 from destiny.protocols import Array
-
-BLOCK = 2**20
-"""Elements of the data converted to float64 at a time: 8 MiB, unless the Gram matrix is larger still."""
 
 CACHE = 2**23
 """Bytes of data per block: what a third-level cache holds for one core while both products read it."""
 
-Pair: TypeAlias = tuple[NDArray[Any] | CentredRows, Any]
-"""Data A_i ``(n, m_i)`` and targets D_i ``(p, m_i)`` of one agent; None stands for zero targets.
-
-Data may be `CentredRows`; slices of rows of the targets are then those of D_i^T.
-"""
+Pair: TypeAlias = tuple[Rows, Rows | None]
+"""Data A_i ``(m_i, n)`` and targets D_i ``(m_i, p)`` of one agent; None stands for zero targets."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +27,8 @@ class Grams:
     """Agents with n <= m_i, by Gram matrices: no larger than the data, and one product instead of two."""
 
     factor: float  # c
-    gram: Array  # A A^T, (k, n, n)
-    cross: Array | None = None  # D A^T, (k, p, n)
+    gram: Array  # A^T A, (k, n, n)
+    cross: Array | None = None  # D^T A, (k, p, n)
     square: Array | None = None  # ||D||^2, (k,)
 
     def moments(self) -> tuple[Array, ...]:
@@ -44,15 +37,15 @@ class Grams:
         return tuple(array.sum(axis=0) for array in arrays)
 
     def hessian(self) -> Array:
-        """2c A A^T, ``(k, n, n)``."""
+        """2c A^T A, ``(k, n, n)``."""
         return 2 * self.factor * self.gram
 
     def scales(self) -> Array:
-        """Of 2c A A^T, ``(k, n)``; noise may have made it indefinite."""
+        """Of 2c A^T A, ``(k, n)``; noise may have made it indefinite."""
         return symmetric_scales(self.hessian())
 
     def value(self, X: Array) -> Array:
-        """``c (<A A^T X - 2 A D^T, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
+        """``c (<A^T A X - 2 A^T D, X> + ||D||^2)``: a perfect fit is zero up to the rounding of ||D||^2."""
         product = np.matmul(_transpose(X), self.gram)
         if self.cross is not None:
             product -= 2 * self.cross
@@ -60,7 +53,7 @@ class Grams:
         return self.factor * (inner if self.square is None else inner + self.square)
 
     def gradient(self, X: Array) -> Array:
-        """2c (A A^T X - A D^T)."""
+        """2c (A^T A X - A^T D)."""
         # X^T G instead of G X: the same for a symmetric G, and the faster order for BLAS when p is small.
         product = np.matmul(_transpose(X), self.gram)
         if self.cross is not None:
@@ -74,49 +67,51 @@ class Products:
     """Agents with m_i < n, by two products with the data."""
 
     factor: float  # c
-    data: Array  # A, (k, n, m_i)
-    targets: Array | None = None  # D, (k, p, m_i)
+    data: Array  # A, (k, m_i, n)
+    targets: Array | None = None  # D, (k, m_i, p)
 
     def moments(self) -> tuple[Array, ...]:
         """`moments` of the samples of all these agents."""
         targets = self.targets if self.targets is not None else [None] * len(self.data)
-        return _add(moments(A, D, 1.0) for A, D in zip(self.data, targets, strict=True))
+        return _add(
+            moments(Rows(A), None if D is None else Rows(D)) for A, D in zip(self.data, targets, strict=True)
+        )
 
     def hessian(self) -> Array:
-        """2c A A^T, ``(k, n, n)``."""
-        gram: Array = np.matmul(self.data, _transpose(self.data))
+        """2c A^T A, ``(k, n, n)``."""
+        gram: Array = np.matmul(_transpose(self.data), self.data)
         return 2 * self.factor * gram
 
     def scales(self) -> Array:
-        """The diagonals of 2c A A^T, ``(k, n)``."""
-        return np.asarray(2 * abs(self.factor) * np.sum(np.square(self.data), axis=2))
+        """The diagonals of 2c A^T A, ``(k, n)``."""
+        return np.asarray(2 * abs(self.factor) * np.sum(np.square(self.data), axis=1))
 
     def value(self, X: Array) -> Array:
-        """c ||A^T X - D^T||_F^2."""
+        """c ||A X - D||_F^2."""
         residual = self._residual(X, slice(None))
         return self.factor * _inner(residual, residual)
 
     def gradient(self, X: Array) -> Array:
-        """2c A (A^T X - D^T)."""
+        """2c A^T (A X - D)."""
         out = np.empty(X.shape)
         for few in self._blocks:
             residual = self._residual(X, few)
             residual *= 2 * self.factor
-            np.matmul(self.data[few], residual, out=out[few])
+            np.matmul(_transpose(self.data[few]), residual, out=out[few])
         return out
 
     @cached_property
     def _blocks(self) -> list[slice]:
         """Blocks of agents whose data fit the cache: the second product does not wait for memory."""
-        k, n, m = self.data.shape
+        k, m, n = self.data.shape
         few = max(1, CACHE // (8 * n * max(1, m)))
         return [slice(i, i + few) for i in range(0, k, few)]
 
     def _residual(self, X: Array, few: slice) -> Array:
-        """A^T X - D^T of some agents, ``(few, m_i, p)``."""
-        product: Array = np.matmul(_transpose(self.data[few]), X[few])
+        """A X - D of some agents, ``(few, m_i, p)``."""
+        product: Array = np.matmul(self.data[few], X[few])
         if self.targets is not None:
-            product -= _transpose(self.targets[few])
+            product -= self.targets[few]
         return product
 
 
@@ -125,30 +120,28 @@ class RowProducts:
     """One agent, by two products with its rows, some at a time: sparse, or too many to keep a copy of."""
 
     factor: float  # c
-    rows: CentredRows  # A^T
-    targets: Any = None  # D^T, by slices of rows
-    scale: float = 1.0
+    rows: Rows  # A
+    targets: Rows | None = None  # D
 
     def moments(self) -> tuple[Array, ...]:
         """`moments` of the rows."""
-        return row_moments(self.rows, self.targets, self.scale)
+        return moments(self.rows, self.targets)
 
     def hessian(self) -> Array:
-        """2c A A^T, ``(1, n, n)``."""
-        return 2 * self.factor * self.scale**2 * self.rows.gram()[None]
+        """2c A^T A, ``(1, n, n)``."""
+        return 2 * self.factor * self.rows.gram()[None]
 
     def scales(self) -> Array:
-        """The diagonal of 2c A A^T, ``(1, n)``."""
-        squares = sum(np.sum(np.square(block), axis=0) for _, block in self.rows.dense_blocks())
-        return 2 * abs(self.factor) * self.scale**2 * np.asarray(squares)[None]
+        """The diagonal of 2c A^T A, ``(1, n)``."""
+        return 2 * abs(self.factor) * self.rows.squares()[None]
 
     def value(self, X: Array) -> Array:
-        """c ||A^T X - D^T||_F^2."""
-        return np.array([self.factor * self.rows.value(self.scale * X[0], self.targets)])
+        """c ||A X - D||_F^2."""
+        return np.array([self.factor * self.rows.value(X[0], self.targets)])
 
     def gradient(self, X: Array) -> Array:
-        """2c A (A^T X - D^T)."""
-        return 2 * self.factor * self.scale * self.rows.gradient(self.scale * X[0], self.targets)[None]
+        """2c A^T (A X - D)."""
+        return 2 * self.factor * self.rows.gradient(X[0], self.targets)[None]
 
 
 class Quadratic:
@@ -165,8 +158,6 @@ class Quadratic:
     shape : (n, p)
     factor : float
         c.
-    scale : float
-        Multiplies the data, not the targets.
 
     Attributes
     ----------
@@ -174,28 +165,24 @@ class Quadratic:
         Without targets: the sums of the features over an agent's samples, and the number of samples.
     """
 
-    def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float, scale: float) -> None:
+    def __init__(self, pairs: Iterable[Pair], shape: tuple[int, int], factor: float) -> None:
         self._shape, self._factor, self._noisy = shape, factor, False
+        self._parts: list[tuple[NDArray[np.intp], Grams | Products | RowProducts]] = []
         places: dict[int, list[int]] = {}
         groups: dict[int, list[tuple[Array, ...]]] = {}
         totals: list[Array] = []
-        alone: list[tuple[NDArray[np.intp], Grams | RowProducts]] = []
-        for place, (data, targets) in enumerate(pairs):
-            if isinstance(data, CentredRows):
-                alone.append((np.array([place]), _one_agent(data, targets, factor, scale)))
-                if targets is None:
-                    totals.append(np.append(scale * data.sums(), data.shape[1]))
-                continue
-            n, m = data.shape
-            use_gram = n <= m
-            alike = -1 if use_gram else m  # Gram matrices are alike whatever m_i was
-            places.setdefault(alike, []).append(place)
+        for place, (rows, targets) in enumerate(pairs):
+            m, n = rows.shape
             if targets is None:
-                totals.append(np.append(scale * columns.sums(data), m))
-            groups.setdefault(alike, []).append((moments if use_gram else _convert)(data, targets, scale))
-        self._agents = len(alone) + sum(map(len, places.values()))
+                totals.append(np.append(rows.sums(), m))
+            if rows.is_streamed and not rows.is_tall:
+                self._parts.append((np.array([place]), RowProducts(factor, rows, targets)))
+                continue
+            alike = -1 if n <= m else m  # Gram matrices are alike whatever m_i was
+            places.setdefault(alike, []).append(place)
+            groups.setdefault(alike, []).append((moments if n <= m else _arrays)(rows, targets))
+        self._agents = len(self._parts) + sum(map(len, places.values()))
         self.totals: Array | None = np.stack(totals) if totals else None
-        self._parts: list[tuple[NDArray[np.intp], Grams | Products | RowProducts]] = [*alone]
         for alike, members in groups.items():
             arrays = [np.stack(column) for column in zip(*members, strict=True)]
             part = Grams(factor, *arrays) if alike < 0 else Products(factor, *arrays)
@@ -205,7 +192,7 @@ class Quadratic:
     def from_grams(cls, grams: Iterable[Array], shape: tuple[int, int], factor: float) -> Quadratic:
         """Objectives c <C_i X, X> of symmetric matrices C_i ``(n, n)`` with noise, definite or not."""
         stack = np.stack(list(grams))
-        problem = cls((), shape, factor, 1.0)
+        problem = cls((), shape, factor)
         problem._agents, problem._parts = len(stack), [(np.arange(len(stack)), Grams(factor, stack))]
         problem._noisy = True
         return problem
@@ -220,7 +207,7 @@ class Quadratic:
         return Grams(self._factor / self._agents, *(array[None] for array in arrays))
 
     def hessian(self) -> Array:
-        """2c A_i A_i^T, ``(agents, n, n)``: the gradient of f_i at X + V is that at X plus this times V."""
+        """2c A_i^T A_i, ``(agents, n, n)``: the gradient of f_i at X + V is that at X plus this times V."""
         n = self._shape[0]
         out = np.empty((self._agents, n, n))
         for places, part in self._parts:
@@ -228,7 +215,7 @@ class Quadratic:
         return out
 
     def scales(self) -> Array | None:
-        """u ``(agents, n)`` with ``|A_i[j, k]|^2 <= u_j u_k`` for the matrices of `hessian`.
+        """u ``(agents, n)`` with ``|H_i[j, k]|^2 <= u_j u_k`` for the matrices of `hessian`.
 
         None of matrices with noise: agents that share the noise may tell the sum of the matrices, no more.
         """
@@ -258,53 +245,18 @@ class Quadratic:
         return out
 
 
-def _one_agent(rows: CentredRows, targets: Any, factor: float, scale: float) -> Grams | RowProducts:
-    if not rows.is_tall:
-        return RowProducts(factor, rows, targets, scale)
-    return Grams(factor, *(array[None] for array in row_moments(rows, targets, scale)))
-
-
 def _samples(part: Grams | Products | RowProducts, n: int) -> int:
     """Samples of one agent; n stands for any number above."""
     if isinstance(part, Grams):
         return n
-    return part.rows.shape[1] if isinstance(part, RowProducts) else part.data.shape[2]
+    return part.rows.shape[0] if isinstance(part, RowProducts) else part.data.shape[1]
 
 
-def row_moments(rows: CentredRows, targets: Any, scale: float) -> tuple[Array, ...]:
-    """`moments` of rows, in one pass over them."""
-    n = rows.shape[0]
-    gram, square = np.zeros((n, n)), 0.0
-    cross: Any = 0.0
-    for part, block in rows.dense_blocks():
-        gram += block.T @ block
-        if targets is not None:
-            D = np.asarray(targets[part], dtype=np.float64)
-            cross, square = cross + D.T @ block, square + float(np.vdot(D, D))
+def moments(rows: Rows, targets: Rows | None) -> tuple[Array, ...]:
+    """A^T A ``(n, n)`` and, with targets, D^T A ``(p, n)`` and ||D||^2."""
     if targets is None:
-        return (scale**2 * gram,)
-    return scale**2 * gram, scale * np.asarray(cross), np.asarray(square)
-
-
-def moments(
-    data: NDArray[Any] | CentredRows, targets: NDArray[Any] | None, scale: float
-) -> tuple[Array, ...]:
-    """A A^T ``(n, n)`` and, with targets, D A^T ``(p, n)`` and ||D||^2, in float64, by blocks of samples."""
-    if isinstance(data, CentredRows):
-        return row_moments(data, targets, scale)
-    n, m = data.shape
-    step = max(n, BLOCK // n)
-    blocks = [slice(start, start + step) for start in range(0, m, step)]
-    gram = np.zeros((n, n))
-    cross = None if targets is None else np.zeros((targets.shape[0], n))
-    for block in blocks:
-        A = np.multiply(data[:, block], scale, dtype=np.float64)
-        gram += A @ A.T
-        if targets is not None and cross is not None:
-            cross += targets[:, block] @ A.T
-    if targets is None or cross is None:
-        return (gram,)
-    return gram, cross, np.sum(np.square(targets, dtype=np.float64))
+        return (rows.gram(),)
+    return rows.gram(), rows.t_times(targets).T, np.asarray(targets.squared_norm())
 
 
 def _add(several: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
@@ -312,10 +264,8 @@ def _add(several: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
     return tuple(np.asarray(sum(arrays)) for arrays in zip(*several, strict=True))
 
 
-def _convert(data: NDArray[Any], targets: NDArray[Any] | None, scale: float) -> tuple[Array, ...]:
-    """Data and targets in float64, C-ordered."""
-    A = np.multiply(data, scale, dtype=np.float64, order="C")
-    return (A,) if targets is None else (A, targets.astype(np.float64, order="C"))
+def _arrays(rows: Rows, targets: Rows | None) -> tuple[Array, ...]:
+    return (rows.array(),) if targets is None else (rows.array(), targets.array())
 
 
 def _transpose(stack: Array) -> Array:

@@ -213,6 +213,10 @@ class Regularised(WrappedProblem):
                 f"a problem takes one regulariser; found {given.regulariser!r} and {regulariser!r}; write "
                 "the prox of their sum (destiny.problems.regulariser)"
             )
+        if given.centring:
+            raise ProblemError(
+                "data that are still to be centred take a regulariser by centred(problem) + regulariser"
+            )
         if given.batches:
             raise ProblemError(
                 f"a regulariser needs full gradients; this problem draws mini-batches of "

@@ -9,31 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
-from destiny.problems.checks import check_ids, check_p, check_scale
-from destiny.problems.data.partition import Matrices, Partition, Source, split_columns
+from destiny.problems.checks import check_ids
+from destiny.problems.data.partition import Partition, Source, split_rows
 from destiny.problems.data.tables import Silos
 from destiny.problems.fourth_power import Stream, Streams
 from destiny.problems.sample_gradients import FourthPowerSamples, SampleGradient
-from destiny.problems.sums import Summable
+from destiny.problems.table_problem import TableProblem
 from destiny.protocols import Array
 from destiny.validation import check_seed, check_size
 
 Precision: TypeAlias = Literal["auto", "float32", "float64"]
 
 
-class SDL(Summable):
+class SDL(TableProblem):
     """Sparse dictionary learning by the l4 norm, problem (1.5) of the paper.
 
-    Agent i holds ``B_i`` and f_i(X) = -1/4 ||X^T B_i||_4^4, with gradient -B_i (B_i^T X)^3, the cube by
-    entries. Nothing is divided by m_i; the mean over the agents is taken outside.
+    Agent i holds a table ``B_i``, the transpose of the paper's B_i, and f_i(X) = -1/4 ||B_i X||_4^4 with
+    gradient -B_i^T (B_i X)^3, the cube by entries. Nothing is divided by m_i; the mean over the agents is
+    taken outside.
 
-    Data keep their dtype and, where the samples are contiguous (``images.T`` of a C-ordered ``(m, n)``
-    array), their memory; data in another layout are laid out anew when they are hosted.
+    Data keep their dtype and, where they are C-ordered, their memory; data in another layout are laid out
+    anew when they are hosted.
 
     Parameters
     ----------
-    silos : Silos, or sequence of ndarray (n, m_i) or of callables that return one
-        One per agent, samples in columns; a callable is called when its agent is hosted. m_i may be zero.
+    silos : Silos, or sequence of ndarray (m_i, n) or of callables that return one
+        One per agent, samples in rows; a callable is called when its agent is hosted. m_i may be zero.
     p : int
         Number of dictionary columns, 1 <= p <= n.
     scale : float
@@ -47,6 +48,7 @@ class SDL(Summable):
     """
 
     kind: Literal["sdl"] = "sdl"
+    title = "SDL with {p} columns"
 
     def __init__(
         self,
@@ -58,38 +60,19 @@ class SDL(Summable):
     ) -> None:
         if precision not in ("auto", "float32", "float64"):
             raise ProblemError(f"precision must be auto, float32 or float64; found {precision!r}; choose one")
-        self._silos = Matrices(silos, rows=n)
-        self._p = check_p(p, self._silos.rows)
-        self.scale = check_scale(scale)
+        super().__init__(silos, p, scale, n)
         self.precision = precision
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p), the shape of X."""
-        return self._silos.rows, self._p
-
-    @property
-    def agents(self) -> int:
-        """Number of agents d."""
-        return len(self._silos)
-
-    @property
-    def column_names(self) -> dict[str, tuple[str, ...]]:
-        """Names of the features under the key "data", if the files have a header; otherwise empty."""
-        return {"data": self._silos.names} if self._silos.names else {}
 
     def host(self, ids: Sequence[int]) -> Streams:
         """The objectives of the agents ``ids``; reads the data of these agents only."""
-        loaded = (self._silos.load(i) for i in check_ids(ids, self.agents))
-        return Streams([Stream.of(data, self.scale, self.precision) for data in loaded], self.shape)
+        return Streams([self._stream(i) for i in check_ids(ids, self.agents)], self.shape)
 
     def sample_gradient(self, agent: int) -> SampleGradient:
         """The samples of an agent, for mini-batches."""
-        return FourthPowerSamples(Stream.of(self._silos.load(agent), self.scale, self.precision))
+        return FourthPowerSamples(self._stream(agent))
 
-    def describe(self) -> str:
-        """A sentence on the problem and its data."""
-        return f"SDL with {self._p} columns: {self._silos.describe()}."
+    def _stream(self, agent: int) -> Stream:
+        return Stream.of(self.data.load(agent).table, self.scale, self.precision)
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:  # noqa: ARG002
         """The kind alone: reports read the dictionary from the solutions."""
@@ -103,8 +86,8 @@ def from_data(
     scale: float = 1.0,
     precision: Precision = "auto",
 ) -> SDL:
-    """SDL of the columns of ``B`` ``(n, m)``, divided over ``agents`` as in `pca.from_data`."""
-    return SDL(split_columns(B, agents), p, scale, precision)
+    """SDL of the rows of ``B`` ``(m, n)``, divided over ``agents`` as in `pca.from_data`."""
+    return SDL(split_rows(B, agents), p, scale, precision)
 
 
 def synthetic(
@@ -116,7 +99,7 @@ def synthetic(
     density: float = 0.1,
     scale: float = 1.0,
 ) -> SDL:
-    """SDL with a known dictionary: B = Q Z with Q = `planted` (n, seed) and Bernoulli-Gaussian codes Z.
+    """SDL with a known dictionary: B = Z^T Q^T with Q = `planted` (n, seed) and Bernoulli-Gaussian codes Z.
 
     An entry of Z ``(n, m)`` is non-zero with probability ``density``. With many samples the maximisers of the
     l4 norm come close to columns of +-Q.
@@ -127,7 +110,7 @@ def synthetic(
     rng = np.random.default_rng(check_seed(seed))
     Q = _orthogonal(n, rng)
     Z = rng.standard_normal((n, m)) * (rng.random((n, m)) < density)
-    return from_data(Q @ Z, p, agents, scale)
+    return from_data((Q @ Z).T, p, agents, scale)
 
 
 def planted(n: int, seed: int | Sequence[int]) -> Array:

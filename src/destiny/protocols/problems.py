@@ -140,7 +140,7 @@ class ProblemBase(ABC):
 
     @property
     def column_names(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the rows of "data", and of "targets"; without those that have none."""
+        """Names of the columns of "data", and of "targets"; without those that have none."""
         return {}
 
     @property
@@ -158,9 +158,18 @@ class ProblemBase(ABC):
         """Whether the constraint is X^T M X = I, M = sum M_i; its `host` then gives `GeneralisedHosted`."""
         return False
 
+    @property
+    def centring(self) -> bool:
+        """Whether the agents find the mean of their data, and subtract it, before the first step."""
+        return False
+
     def describe(self) -> str:
         """The problem in one sentence; empty by default."""
         return ""
+
+    def remarks(self) -> list[str]:
+        """What is odd about the data, for the notes of a result; none by default."""
+        return []
 
     def __repr__(self) -> str:
         n, p = self.shape

@@ -55,7 +55,7 @@ def make_result(
     """The result of a run that ended after ``moment``; ``remarks`` are notes from before its end."""
     assert observed.measures is not None
     plan, team = moment.plan, moment.team
-    problem, axes, sentences = plan.problem, None, list(remarks)
+    problem, axes, sentences = plan.problem, None, [*remarks, *plan.problem.remarks()]
     X, finite = answer(moment, problem.regulariser), moment.spread.finite
     if decentralised:
         stop = contradicted(stop, observed.measures, tolerance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from destiny.engines.mixers import Messages
 from destiny.errors import MismatchError, SettingsError
-from destiny.problems import Centred
 from destiny.protocols import AsyncAlgorithmBase, ProblemBase, TopologyBase
 from destiny.run.parts.batches import require_stochastic
 from destiny.run.parts.privacy import privacy_of, require_private_messages
@@ -21,7 +20,7 @@ def prepared_async(
     require_fit(algorithm, problem)
     require_stochastic(algorithm, problem.batches)
     require_private_messages(privacy_of(problem), messages.private)
-    if isinstance(problem, Centred):
+    if problem.centring:
         raise MismatchError(
             f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
         )

@@ -20,6 +20,7 @@ from destiny.algorithms.blocks.totals import TotalsMethod
 from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.mixers.private import WIDE
 from destiny.problems import Centred
+from destiny.problems.own_problem import unwrap
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.protocols.link import INTERNET, Link
 from destiny.run.result import format_bytes
@@ -213,11 +214,12 @@ def choose(
 
 def centring_cost(problem: ProblemBase, network: TopologyBase, messages: Messages) -> Cost:
     """Of the sums before the first step, on a network that stays."""
-    if not isinstance(problem, Centred):
+    centred = unwrap(problem, Centred)
+    if centred is None:
         return Cost(0, 0, 0)
     from destiny.run.parts.centring import centring_sums
 
-    sums = centring_sums(problem, network, messages)
+    sums = centring_sums(centred, network, messages)
     numbers = sum(sums)
     return Cost(len(sums) * 2 * (network.depth or 0), 2 * numbers, 2 * (network.agents - 1) * numbers)
 

@@ -10,6 +10,7 @@ from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers import Messages, Private
 from destiny.engines.silent_agents import SilentAgents, silent
 from destiny.problems import Centred
+from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
 
@@ -35,7 +36,8 @@ def silent_step(
     if private is not None:  # noise is drawn for what is sent, and for nothing else
         hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
-        hosted = (problem.problem if isinstance(problem, Centred) else problem).host([agent])
+        centred = unwrap(problem, Centred)
+        hosted = (problem if centred is None else centred.inner).host([agent])
     mixer = messages.mixer(1, network.agents)
     agents = HostedAgents([agent], hosted, network, None, mixer)  # type: ignore[arg-type]
     quiet = silent(agents)
@@ -94,9 +96,9 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
 def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
     """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
     totals = []
-    if isinstance(problem, Centred):
+    if (centred := unwrap(problem, Centred)) is not None:
         totals.append(CENTRED)
-        totals += [STANDARDISED] if problem.standardise else []
+        totals += [STANDARDISED] if centred.standardise else []
     about = algorithm.about
     totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
     return "; ".join([*totals, *ALWAYS])

@@ -16,7 +16,7 @@ from destiny.errors import MismatchError, ProblemError, SettingsError
 from destiny.geometry.generalised import MassMatrix
 from destiny.geometry.stiefel import SAFE_REGION, random_point, violation
 from destiny.problems import Centred, Separable
-from destiny.problems.own_problem import as_problem
+from destiny.problems.own_problem import as_problem, unwrap
 from destiny.problems.private_part import private_part
 from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import (
@@ -140,10 +140,10 @@ def parts_of(problem: ProblemBase, free: bool = True) -> tuple[RunPart, ...]:
     A part is imported when it is asked for: a plain run never sees those of others.
     """
     parts: list[RunPart] = []
-    if isinstance(problem, Centred):
+    if (centred := unwrap(problem, Centred)) is not None:
         from destiny.run.parts.centring import Centring
 
-        parts.append(Centring(problem))
+        parts.append(Centring(centred))
     if problem.generalised:
         from destiny.run.parts.constraint import Constraint
 

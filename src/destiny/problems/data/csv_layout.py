@@ -20,7 +20,7 @@ GAPS = frozenset(
 ENDINGS = {".csv": ",", ".tsv": "\t", ".txt": ","}  # of tables in text files, with their separators
 SHOWN = 40  # characters of a field in a message
 
-Samples: TypeAlias = Literal["columns", "rows"]
+Samples: TypeAlias = Literal["rows", "columns"]
 
 
 @dataclass(frozen=True)

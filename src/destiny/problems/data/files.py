@@ -56,12 +56,12 @@ def read_file(
     with _damaged(file):
         if ending in ENDINGS:
             return read_csv(read_head(file, how, samples), ids)
-        if ending == ".parquet" and samples == "rows":
-            return parquet.read_parquet(file, how, ids)
-        if ending == ".parquet":
+        if ending == ".parquet" and samples == "columns":
             raise ProblemError(
                 f'{file} has a column for each feature; found samples in columns; set samples = "rows"'
             )
+        if ending == ".parquet":
+            return parquet.read_parquet(file, how, ids)
         refuse_names(how, f"{file.name} without names")
         if ending == ".npy":
             return Table(open_memmap(file, mode="r"))
@@ -69,19 +69,19 @@ def read_file(
 
 
 def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = None) -> NDArray[Any]:
-    """The matrix in a file, features x samples.
+    """The matrix in a file, samples x features.
 
     Parameters
     ----------
     path : str or Path
-        ``.npy``: memory-mapped, so that an agent's columns are read, and checked for NaN and infinity, when
+        ``.npy``: memory-mapped, so that an agent's rows are read, and checked for NaN and infinity, when
         it is hosted and not before. ``.npz`` and ``.mat``: the only 2-D array of numbers in the file, or
         the one named after a colon, ``"data.mat:X"``; a sparse matrix is made dense if it takes no more than
         8 GiB. ``.csv``, ``.tsv`` and ``.txt``, also with ``.gz``: numbers separated by commas or, in ``.tsv``
         files, by tabs; a first line without any number is taken for a header. ``.parquet``: columns of
         numbers, which are features (extra ``parquet``).
-    samples : {"columns", "rows"}, optional
-        How the file keeps its samples; rows are turned into columns by a view. By default "columns"; a
+    samples : {"rows", "columns"}, optional
+        How the file keeps its samples; columns are turned into rows by a view. By default "rows"; a
         ``.csv`` file needs it, because nothing in the file says what a line is, and a ``.parquet`` file has
         its samples in rows.
     csv : Csv, optional
@@ -89,7 +89,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
 
     Returns
     -------
-    ndarray (n, m)
+    ndarray (m, n)
         In the dtype of the file; read-only if memory-mapped.
     """
     if samples not in ("columns", "rows", None):
@@ -102,7 +102,7 @@ def load(path: str | Path, samples: Samples | None = None, csv: Csv | None = Non
             f"'{file.suffix}'; leave these out"
         )
     data = _dense(file, data) if issparse(data) else data
-    data = data.T if samples == "rows" else data
+    data = data.T if samples == "columns" else data
     check_matrix(data, str(file))
     if not isinstance(data, np.memmap):
         check_finite(data, str(file), gaps=how.gaps)
@@ -119,14 +119,14 @@ class File:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, m_i); does not read the numbers of ``.npy`` and ``.csv`` files."""
+        """(m_i, n); does not read the numbers of ``.npy`` and ``.csv`` files."""
         file = Path(self.path)
         if not is_csv(file) or not file.is_file():
             return self().shape
         with _damaged(file):
             head = read_head(file, self.csv, self.samples)
             shape = (sum(1 for _ in head.records()), len(head.columns))
-        return shape[::-1] if self.samples == "rows" else shape
+        return shape[::-1] if self.samples == "columns" else shape
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of columns that are features in ``.csv`` and ``.parquet`` files, as in `NamedSource`."""
@@ -137,18 +137,18 @@ class File:
             if not is_csv(file):
                 return tuple(parquet.column_names_of(file))
             head = read_head(file, self.csv, self.samples)
-            return None if head.header and self.samples != "rows" else head.names
+            return None if head.header and self.samples == "columns" else head.names
 
     def row_ids(self) -> Sequence[Any] | None:
         """Row labels of the samples, as in `LabelledSource`."""
-        named = self._is_named and self.samples == "rows"
+        named = self._is_named and self.samples != "columns"
         return read_file(self.path, self.csv, ids=True).ids if named else None
 
     def __call__(self) -> NDArray[Any]:
-        """The matrix ``(n, m_i)``; see `load`."""
+        """The matrix ``(m_i, n)``; see `load`."""
         data = load(self.path, self.samples, self.csv)
-        if self.samples == "rows" and (names := self.feature_names()) is not None:
-            warn_of_ids(self.path, data.T, names)
+        if self.samples != "columns" and (names := self.feature_names()) is not None:
+            warn_of_ids(self.path, data, names)
         return data
 
     @property
@@ -174,7 +174,7 @@ def silos(
         template but belong to no agent are refused.
     agents : int
         How many there are.
-    samples : {"columns", "rows"}, optional
+    samples : {"rows", "columns"}, optional
         As for `load`.
     csv : Csv, optional
         The layout of ``.csv`` files.

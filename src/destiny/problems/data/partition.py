@@ -1,4 +1,4 @@
-"""Partition of samples: dividing a matrix over agents, and loading the part of one agent."""
+"""Partition of samples: dividing a table over agents, and loading the part of one agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -15,16 +15,17 @@ from scipy.sparse import csr_array, issparse
 
 from destiny.errors import ProblemError
 from destiny.problems.checks import check_finite, check_matrix
-from destiny.problems.data.centred_rows import CentredRows
 from destiny.problems.data.csv_layout import shorten
-from destiny.problems.data.rows import LARGE, check_values, rows_between
+from destiny.problems.data.row_blocks import rows_between
+from destiny.problems.data.rows import Rows, check_values
 from destiny.problems.data.tables import Silos, TableSource
 from destiny.protocols import Array
 
 Source: TypeAlias = NDArray[Any] | Callable[[], NDArray[Any]] | Any
-"""One agent's matrix, dense or sparse, or a callable that loads it when the agent is hosted.
+"""One agent's table, samples in rows, dense or sparse, or a callable that loads it when the agent is hosted.
 
-The ``shape`` attribute of a callable, if it has one, is its size.
+`Rows` are taken as they are, without a check. The ``shape`` attribute of a callable, if it has one, is its
+size.
 """
 
 Partition: TypeAlias = int | Sequence[int] | Sequence[ArrayLike]
@@ -48,8 +49,8 @@ class LabelledSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Some columns of a matrix, extracted when the object is called."""
+class Part:
+    """Some rows of a table, taken when the object is called."""
 
     data: NDArray[Any]
     which: slice | NDArray[np.intp]
@@ -68,14 +69,14 @@ class Columns:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, m_i), without reading the data."""
+        """(m_i, n), without reading the data."""
         if isinstance(self.which, slice):
-            return self.data[..., self.which].shape
-        return (self.data.shape[0], self.which.size)
+            return self.data[self.which].shape
+        return (self.which.size, *self.data.shape[1:])
 
     def __call__(self) -> NDArray[Any]:
-        """The columns ``(n, m_i)``, as a view if possible."""
-        return self.data[..., self.which]
+        """The rows ``(m_i, n)``, as a view if possible."""
+        return self.data[self.which]
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,9 @@ class Shift:
     mean: Array
     scale: Array
 
-    def __call__(self, data: NDArray[Any]) -> Array:
-        """The shifted samples ``(n, m)``, float64 and C-ordered."""
-        shifted: Array = np.subtract(data, self.mean[:, None], dtype=np.float64, order="C")
-        shifted /= self.scale[:, None]
-        return shifted
-
 
 class Matrices:
-    """The matrices of d agents, with the same number of rows.
+    """The tables of d agents, samples in rows, with the same number of columns.
 
     Arrays in memory are checked at once, files when they are loaded; errors are `ProblemError`.
 
@@ -102,20 +97,20 @@ class Matrices:
     sources : sequence of Source, or Silos
         One per agent.
     what : str
-        What the matrices are called in a message.
-    rows : int, optional
-        Number of rows; by default that of the first source whose shape is known.
+        What the tables are called in a message.
+    width : int, optional
+        Number of columns; by default that of the first source whose shape is known.
     gaps : bool
         Whether entries may be missing (NaN).
     sparse : bool
-        Whether matrices may be sparse; `load` then returns `CentredRows` of them.
+        Whether tables may be sparse.
     """
 
     def __init__(
         self,
         sources: Sequence[Source] | Silos,
         what: str = "data",
-        rows: int | None = None,
+        width: int | None = None,
         gaps: bool = False,
         sparse: bool = False,
     ) -> None:
@@ -129,79 +124,77 @@ class Matrices:
         self.shifts: Mapping[int, Shift] = {}
         self.sources = tuple(map(_as_source, sources))
         for agent, source in enumerate(self.sources):
-            if isinstance(source, Columns):
+            if isinstance(source, Part):
                 check_matrix(source.data, self.name_of(agent))
             elif isinstance(source, TableSource) and issparse(source.rows) and not sparse:
                 raise ProblemError(f"{self.name_of(agent)} must be dense; found a sparse matrix")
         self.names = self._common_names()
-        self.rows = self._known_rows() if rows is None else rows
+        self.width = self._known_width() if width is None else width
         for agent, source in enumerate(self.sources):
             # What is in memory is checked where the mistake was made; files are read only when hosted.
-            if isinstance(source, Columns) and not isinstance(source.data, np.memmap):
+            if isinstance(source, Part) and not isinstance(source.data, np.memmap):
                 self.load(agent)
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def with_shifts(self, shifts: Mapping[int, Shift]) -> Matrices:
-        """The same matrices, with those of the agents in ``shifts`` shifted when they are loaded."""
+        """The same tables, with those of the agents in ``shifts`` shifted when they are loaded."""
         shifted = copy.copy(self)
         shifted.shifts = shifts
         return shifted
 
-    def load(self, agent: int) -> Any:
-        """The matrix of one agent ``(rows, m_i)``, checked: in its own dtype, or shifted in float64.
-
-        A sparse or very large matrix comes as `CentredRows`.
-        """
+    def load(self, agent: int) -> Rows:
+        """The rows of one agent ``(m_i, width)``, checked, and shifted if they are to be."""
         data, name = self.sources[agent](), self.name_of(agent)
-        if isinstance(data, CentredRows):
+        if isinstance(data, Rows):  # checked already
             return data
-        if issparse(data):
-            return self._load_sparse(as_rows(data), agent, name)
-        data = np.asanyarray(data)
-        check_matrix(data, name)
-        if data.shape[0] != self.rows:
-            raise ProblemError(
-                f"{name} must have {self.rows} rows like everyone's; found shape {data.shape}; "
-                "samples are columns, and all agents use the same features"
-            )
-        check_finite(data, name, self.gaps)
-        if agent not in self.shifts:
-            return np.asarray(data)
-        if self.sparse and data.size > LARGE:
-            return CentredRows(data.T, self.shifts[agent].mean, self.shifts[agent].scale)
-        return self.shifts[agent](data)
-
-    def _load_sparse(self, rows: Any, agent: int, name: str) -> CentredRows:
-        if not self.sparse:
-            raise ProblemError(f"{name} must be dense; found a sparse matrix; give its toarray()")
-        if rows.shape[1] != self.rows:
-            raise ProblemError(
-                f"{name} must have {self.rows} features like everyone's; found {rows.shape[1]}"
-            )
-        if check_values(rows, name):
-            raise ProblemError(f"{name} must be finite; found NaN; remove the sample or fill the gap")
+        data = _csr(data) if issparse(data) else np.asanyarray(data)
+        self._check(data, name)
+        rows = Rows(data if issparse(data) or isinstance(data, np.memmap) else np.asarray(data))
         shift = self.shifts.get(agent)
-        return (
-            CentredRows(rows, np.zeros(self.rows))
-            if shift is None
-            else CentredRows(rows, shift.mean, shift.scale)
-        )
+        return rows if shift is None else replace(rows, mean=shift.mean, scale=shift.scale)
+
+    def _check(self, data: Any, name: str) -> None:
+        if issparse(data) and not self.sparse:
+            raise ProblemError(f"{name} must be dense; found a sparse matrix; give its toarray()")
+        if not issparse(data):
+            check_matrix(data, name)
+        if data.shape[1] != self.width:
+            # M of X^T M X = I has no samples.
+            why = "" if self.what == "M" else "; samples are rows: are those of this table in columns?"
+            raise ProblemError(
+                f"{name} must have {self.width} columns like everyone's; found shape {data.shape}{why}"
+            )
+        if not issparse(data):
+            check_finite(data, name, self.gaps)
+        elif check_values(data, name):
+            raise ProblemError(f"{name} must be finite; found NaN; remove the sample or fill the gap")
 
     def row_ids(self, agent: int) -> Sequence[Any] | None:
         """Row labels of the samples of one agent; None if there are none."""
         source = self.sources[agent]
         return source.row_ids() if isinstance(source, LabelledSource) else None
 
+    @property
+    def alike(self) -> int | None:
+        """The number of rows of each of these arrays, if it is the same; None of tables of other kinds."""
+        sizes = {source.shape[0] if isinstance(source, Part) else -1 for source in self.sources}
+        return sizes.pop() if len(sizes) == 1 and -1 not in sizes else None
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """Numbers of samples of the agents; None if some are not known without reading files."""
+        known = [source.shape[0] for source in self.sources if isinstance(source, Part | TableSource)]
+        return known if len(known) == len(self) else None
+
     def describe(self) -> str:
         """Numbers of agents, samples and features, in words."""
-        sizes = [source.shape[1] for source in self.sources if isinstance(source, Columns)]
-        samples = f"{sum(sizes)} samples" if len(sizes) == len(self) else "samples"
-        return f"{len(self)} agents hold {samples} of {self.rows} features"
+        samples = "samples" if self.sizes is None else f"{sum(self.sizes)} samples"
+        return f"{len(self)} agents hold {samples} of {self.width} features"
 
     def name_of(self, agent: int) -> str:
-        """What the matrix of an agent is called in a message."""
+        """What the table of an agent is called in a message."""
         path = getattr(self.sources[agent], "path", None)
         return f"agent {agent}'s {self.what}" + (f" ({path})" if path else "")
 
@@ -222,7 +215,7 @@ class Matrices:
                 )
         return headers[0][1] if headers else ()
 
-    def _known_rows(self) -> int:
+    def _known_width(self) -> int:
         failure: ProblemError | None = None
         for source in self.sources:
             try:
@@ -231,24 +224,23 @@ class Matrices:
                 failure = failure or error
             else:
                 if shape is not None:
-                    return shape[0]
+                    return shape[1]
         raise failure or ProblemError(
-            f"the number of rows of the {self.what} must be known before an agent is hosted; found callables "
-            "without a shape; pass it to the problem (n, and p for targets)"
+            f"the number of columns of the {self.what} must be known before an agent is hosted; found "
+            "callables without a shape; pass it to the problem (n, and p for targets)"
         )
 
 
 def _as_source(source: Any) -> Any:
     if callable(source):
         return source
-    return (
-        TableSource(as_rows(source), ()) if issparse(source) else Columns(np.asanyarray(source), slice(None))
-    )
+    if issparse(source) or isinstance(source, Rows):
+        return TableSource(_csr(source) if issparse(source) else source, ())
+    return Part(np.asanyarray(source), slice(None))
 
 
-def as_rows(matrix: Any) -> Any:
-    """The samples of a sparse matrix ``(n, m)``, in rows."""
-    return csr_array(matrix.T)
+def _csr(matrix: Any) -> Any:
+    return csr_array(matrix)
 
 
 def _names_of(source: object) -> tuple[str, ...] | None:
@@ -269,19 +261,19 @@ def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
     return f"'{names[place]}' instead of '{expected[place]}' as column {place} ({here} instead of {there})"
 
 
-def split_columns(
+def split_rows(
     data: NDArray[Any],
     agents: Partition,
     what: str = "data",
     names: tuple[str, ...] | None = None,
     ids: Sequence[Any] | None = None,
 ) -> list[Source]:
-    """Divide the columns of ``data`` ``(n, m)`` over agents, without a copy.
+    """Divide the rows of ``data`` ``(m, n)`` over agents, without a copy.
 
     Parameters
     ----------
-    data : ndarray (n, m)
-        Samples in columns; may be memory-mapped.
+    data : ndarray (m, n)
+        Samples in rows; may be memory-mapped.
     agents : int, sequence of int, or sequence of index arrays
         The number of agents (equal parts in order, the first ones longer by one where m is not divisible),
         the number of samples of each, or the samples each one holds.
@@ -294,7 +286,7 @@ def split_columns(
     """
     data = np.asanyarray(data)
     check_matrix(data, f"the {what}")
-    m = data.shape[1]
+    m = len(data)
     parts = list(range(agents)) if isinstance(agents, int | np.integer) else list(agents)
     if not parts:
         raise ProblemError(f"a problem needs at least one agent; found agents = {agents}; ask for 1 or more")
@@ -303,13 +295,13 @@ def split_columns(
     elif all(np.ndim(part) == 0 for part in parts):
         sizes = _sizes(parts, m)
     else:
-        return [Columns(data, part, names, ids) for part in _partition(parts, m)]
+        return [Part(data, part, names, ids) for part in _partition(parts, m)]
     ends = itertools.accumulate(sizes)
-    return [Columns(data, slice(end - size, end), names, ids) for size, end in zip(sizes, ends, strict=True)]
+    return [Part(data, slice(end - size, end), names, ids) for size, end in zip(sizes, ends, strict=True)]
 
 
-def split_rows(table: Any, agents: int) -> list[Any]:
-    """Split the rows of an array, sparse matrix or series into equal parts in order, as `split_columns`."""
+def equal_parts(table: Any, agents: int) -> list[Any]:
+    """Split the rows of an array, sparse matrix or series into equal parts in order, as `split_rows`."""
     ends = itertools.accumulate(_equal_sizes(table.shape[0], agents), initial=0)
     return [rows_between(table, start, end) for start, end in itertools.pairwise(ends)]
 

@@ -207,7 +207,7 @@ class Silos(PerParty):
         return frames
 
     def sources(self, gaps: bool = False) -> list[Any]:
-        """Return the tables as problems take them, samples in columns; refuse missing entries if need be."""
+        """Return the tables as problems take them; refuse missing entries if need be."""
         if self.gaps and not gaps:
             raise ProblemError("silos must be finite; found missing entries (NaN): fill or remove them first")
         if self.split != "rows":
@@ -276,19 +276,19 @@ class Silos(PerParty):
 
 
 class TableSource:
-    """The rows of one party as problems take them: samples in columns, with names of features."""
+    """The rows of one party as problems take them, with names of features."""
 
     def __init__(self, rows: Any, names: tuple[str, ...]) -> None:
         self.rows, self.names = rows, names
-        self.shape = rows.shape[::-1]
+        self.shape = rows.shape
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features; None without names."""
         return self.names or None
 
     def __call__(self) -> Any:
-        """The samples ``(n, m_i)``."""
-        return _as_plain(self.rows).T
+        """The rows ``(m_i, n)``."""
+        return _as_plain(self.rows)
 
 
 @contextmanager
