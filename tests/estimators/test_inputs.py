@@ -242,7 +242,7 @@ def test_no_likelihood_without_variance_in_some_direction(table, p, seen):
 def test_all_components_need_no_search(given, p):
     found = pca(p, network="complete").fit(given)
     assert (found.n_rounds_, len(found.history_), found.converged_) == (4, 0, True)  # two averages
-    # Sums and number of rows; then half of a symmetric matrix, the total variance, squares: 14 messages each.
+    # Sums and number of rows; then half of a symmetric matrix, bordered by the total variance: 14 messages.
     assert found.n_scalars_ == 14 * ((4 + 1) + (10 + 1 + 4))
     expected = PCA(svd_solver="full").fit(ROWS)
     np.testing.assert_allclose(found.components_, expected.components_, atol=1e-12)

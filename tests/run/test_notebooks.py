@@ -106,9 +106,9 @@ def test_a_network_is_drawn_into_axes():
 
 def test_a_problem_says_what_it_is():
     problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
-    sentence = "PCA with 2 components: 3 agents hold 30 samples of 6 features"
-    assert repr(problem) == f"<PCA: {sentence}>"
-    assert repr(destiny.problems.centred(problem)) == f"<Centred: {sentence}, centred>"
+    sentence = "PCA of 3 agents, 30 samples in rows x 6 features, p = 2"
+    assert repr(problem) == sentence
+    assert repr(destiny.problems.centred(problem)) == f"{sentence}, centred"
 
 
 def test_one_of_a_kind_is_singular():
