@@ -15,7 +15,8 @@ import pytest
 from scipy.optimize import least_squares
 
 import destiny
-from destiny.algorithms import ASYNCHRONOUS, METHODS
+from destiny import registry
+from destiny.algorithms import METHODS
 from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.diagnosis.theory import step_bounds
 from destiny.geometry import lagrangian, stiefel
@@ -374,5 +375,8 @@ def test_the_page_says_of_every_method_what_is_known():
     """One row each, and the same about exactness as the method itself."""
     rows = re.findall(r"^\| `([\w-]+)` \| (yes|no) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == sorted(set(rows), key=rows.index)
-    exact = {method.kind: "yes" if method.about.exact else "no" for method in (*METHODS, *ASYNCHRONOUS)}
+    exact = {
+        method.kind: "yes" if method.about.exact else "no"
+        for method in (*METHODS, *registry.methods().values())
+    }
     assert dict(rows) == exact

@@ -7,9 +7,10 @@ import tomllib
 import pytest
 from jsonschema import Draft7Validator
 
+from destiny import registry
 from destiny.agents import json_schema as agent_schema
 from destiny.agents import message_tables, neighbour_tables, scaffold, settings
-from destiny.algorithms import ASYNC_KINDS, KINDS
+from destiny.algorithms import KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import DestinyError
 from destiny.experiments import algorithm_tables, file, json_schema, problem_table
@@ -131,6 +132,6 @@ def test_every_key_has_a_meaning_and_every_meaning_a_key():
 
 def test_every_method_and_step_rule_is_there():
     methods = json_schema.algorithm_tables()
-    assert [table["properties"]["kind"]["const"] for table in methods] == [*KINDS, *ASYNC_KINDS]
+    assert [table["properties"]["kind"]["const"] for table in methods] == [*KINDS, *registry.methods()]
     steps = next(table["properties"]["step"] for table in methods if "step" in table["properties"])
     assert [table["properties"]["kind"]["const"] for table in steps["anyOf"]] == list(RULES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from destiny import registry
 from destiny.agents import message_tables, neighbour_tables, settings
 from destiny.experiments import file, json_schema
 from destiny.experiments.json_schema import table
@@ -29,9 +30,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "listen": "where neighbours call; 0.0.0.0:PORT for all addresses of the machine",
         "out": "folder for the results",
         "deadline": "seconds to wait for a neighbour; 0 = for ever",
-        "removal": 'asynchronous methods: "majority" of the neighbours, or "any" one, is believed that '
-        "another agent has left",
-        "late": "asynchronous methods: agents that do not take part from the start, by index",
     },
     "tls": {
         "ca": "the authority whose certificates are accepted, or several in one file",
@@ -57,14 +55,12 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "run": json_schema.MEANINGS["run"]
     | {
-        "checkpoint": "save every so many steps (wakes, if asynchronous), at least 1",
-        "replay": "write down what an asynchronous run needs to be made again to the bit (destiny replay)",
+        "checkpoint": "save every so many steps, at least 1",
     },
     "messages": {
         "private": "whether neighbours learn sums, not what this agent sends; the same at all agents",
         "participants": "who may take part, in the order of their index",
         "bits": "of a number in a message: 8, 16 or 64; the same at all agents",
-        "clip": "neighbours of an agent that may lie; the answer is then approximate; the same at all agents",
     },
 }
 """What each key means, in a few words, where it is not that of experiment files."""
@@ -73,7 +69,9 @@ MEANINGS: dict[str, dict[str, str]] = {
 def schema() -> dict[str, Any]:
     """The schema of agent files."""
     tables = {
-        "agent": table(settings.AGENT, MEANINGS["agent"], settings.REQUIRED["agent"]),
+        "agent": table(
+            settings.with_added("agent", settings.AGENT), meanings("agent"), settings.REQUIRED["agent"]
+        ),
         "tls": table(settings.TLS, MEANINGS["tls"], settings.REQUIRED["tls"]),
         "neighbour": {
             "type": "array",
@@ -85,12 +83,14 @@ def schema() -> dict[str, Any]:
         "start": table(file.START, json_schema.MEANINGS["start"]),
         "algorithm": json_schema.any_of(json_schema.algorithm_tables(label=False)),
         "stop": table(settings.STOP, MEANINGS["stop"]),
-        "run": table(settings.RUN, MEANINGS["run"]),
-        "messages": table(message_tables.MESSAGES, MEANINGS["messages"]),
+        "run": table(settings.with_added("run", settings.RUN), meanings("run")),
+        "messages": table(message_tables.message_types(), meanings("messages")),
     }
     return json_schema.document("DESTINY agent", tables, MEANINGS[""], settings.REQUIRED[""])
 
 
 def meanings(name: str) -> dict[str, str]:
     """What the keys of a table of an agent file mean."""
-    return MEANINGS.get(name) or json_schema.MEANINGS.get(name, {})
+    added = registry.message_keys() if name == "messages" else registry.agent_keys(name)
+    known = MEANINGS.get(name) or json_schema.MEANINGS.get(name, {})
+    return known | {key: content.meaning for key, content in added.items()}

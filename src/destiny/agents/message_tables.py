@@ -10,9 +10,11 @@ from destiny.errors import SettingsError
 from destiny.experiments import file
 from destiny.experiments.schema import check
 from destiny.protocols import TopologyBase
-from destiny.run.asynchronous import NO_PRIVATE_SUMS
 
-MESSAGES = {**file.MESSAGES, "participants": list[str]}
+
+def message_types() -> dict[str, Any]:
+    """Keys of [messages] and their types."""
+    return {**file.message_types(), "participants": list[str]}
 
 
 def read_messages(table: dict[str, Any], network: TopologyBase) -> tuple[Messages, str]:
@@ -20,7 +22,7 @@ def read_messages(table: dict[str, Any], network: TopologyBase) -> tuple[Message
 
     A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
     """
-    check(table, "[messages]", MESSAGES)
+    check(table, "[messages]", message_types())
     asked, setting = from_keys(table), table.get("private")
     if (obstacle := asked.obstacle(network)) is not None:
         raise SettingsError(f"[messages] {obstacle}")
@@ -37,22 +39,6 @@ def read_messages(table: dict[str, Any], network: TopologyBase) -> tuple[Message
     return Private(), (
         f"private messages: the other participants learn sums over all {network.agents} agents, who is "
         "linked to whom, and when messages come"
-    )
-
-
-def read_async_messages(table: dict[str, Any], kind: str) -> tuple[Messages, str]:
-    """[messages] of an asynchronous method: plain, which somebody must have written down."""
-    check(table, "[messages]", MESSAGES)
-    if table.get("private") is not False:
-        raise SettingsError(
-            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
-            f"{NO_PRIVATE_SUMS}; write private = false into [messages] of every agent's file, which lets "
-            "each neighbour read all numbers this agent sends, or choose a synchronous method"
-        )
-    plain = from_keys(table)
-    return plain, (
-        f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out gradients "
-        "and, in the worst case, data; and how fast this agent computes"
     )
 
 

@@ -9,21 +9,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from destiny import networks
-from destiny.agents import json_schema
+from destiny import networks, registry
+from destiny.agents import json_schema, settings
 from destiny.agents.certificates import Authority, check_absent, write
+from destiny.agents.kinds import agent_kind
 from destiny.agents.neighbour_tables import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
-from destiny.engines.mixers import KEYS, PLAIN, Private, from_keys
+from destiny.engines.mixers import PLAIN, Private, from_keys, message_keys
 from destiny.errors import SettingsError
 from destiny.experiments import algorithm_tables, file, problem_table
 from destiny.experiments.schema import check
 from destiny.experiments.toml_text import to_toml
 from destiny.networks.kinds import KINDS
 from destiny.protocols import TopologyBase
-from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.forecast import private_disclosure
-from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.plan import Needs, require_able
 from destiny.validation import did_you_mean
 
@@ -124,9 +123,10 @@ def write_agent_files(
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
-    kind = tables.get("algorithm", {}).get("kind")
-    if algorithm_tables.is_asynchronous(kind):
-        private = _private_of_async(tables.get("messages", {}), private, kind)
+    method = tables.get("algorithm", {}).get("kind")
+    kind = agent_kind(method)
+    if kind is not None and _asked(tables.get("messages", {}), private) is not False:
+        kind.refuse_private(method, "give --plain")
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if shared["messages"]["private"] and "algorithm" in tables:
         _require_totals(tables["algorithm"])
@@ -140,10 +140,14 @@ def write_agent_files(
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
         shared["network"] = {"kind": "edges", "edges": built.edges.tolist(), **options}
-    come = _late(late, where, kind, built)
+    come = _late(late, [name for name, _, _ in where])
     if come:
+        if kind is None:
+            raise SettingsError(
+                "--late is for methods without rounds: with all others everybody must be there"
+            )
         given = algorithm_tables.read_any_algorithm(tables["algorithm"], "[[algorithm]]")
-        fitted = given.on(slowest_mixing(built, come))
+        fitted = kind.without(given, built, come, ", ".join(where[index][0] for index in come))
         shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
@@ -198,9 +202,9 @@ def _messages(
     table: dict[str, Any], private: bool | None, network: TopologyBase, names: list[str]
 ) -> dict[str, Any]:
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
-    check(table, "[messages]", file.MESSAGES)
+    check(table, "[messages]", file.message_types())
     setting = _asked(table, private)
-    given = {key: table[key] for key in KEYS if key in table and key != "private"}
+    given = {key: table[key] for key in message_keys() if key in table and key != "private"}
     why = Private().obstacle(network)
     if setting and why is not None:
         raise SettingsError(why)
@@ -231,16 +235,6 @@ def _asked(table: dict[str, Any], private: bool | None) -> bool | None:
     return table.get("private") if private is None else private
 
 
-def _private_of_async(table: dict[str, Any], private: bool | None, kind: str) -> bool:
-    """False, if somebody has said so: asynchronous methods cannot sum privately."""
-    if _asked(table, private) is not False:
-        raise SettingsError(
-            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
-            f"{NO_PRIVATE_SUMS}; give --plain, or choose a synchronous method"
-        )
-    return False
-
-
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
     path = Path(network)
     if is_experiment(network):
@@ -253,10 +247,12 @@ def _tables(network: str) -> tuple[dict[str, Any], Path]:
             tables["algorithm"] = {k: v for k, v in methods[0].items() if k != "label"}
         check(tables["problem"], "[problem]", problem_table.PROBLEM, required=("kind",))
         stop = check(tables.get("stop", {}), "[stop]", file.STOP)
-        run = check(tables.get("run", {}), "[run]", file.RUN | {"replay": bool})
+        run = check(tables.get("run", {}), "[run]", settings.with_added("run", file.RUN))
         tables["stop"] = {k: stop[k] for k in ("rounds", "tolerance") if k in stop}
         # Agents always save; an experiment may say never, by 0.
-        tables["run"] = {k: run[k] for k in ("checkpoint", "every", "replay") if run.get(k)}
+        tables["run"] = {
+            k: run[k] for k in ("checkpoint", "every", *registry.agent_keys("run")) if run.get(k)
+        }
         if "path" in tables["network"] or "file" in tables.get("start", {}):
             raise SettingsError(f"{path} names further files: give links as edges, and the start as a seed")
         return tables, path.parent
@@ -287,23 +283,15 @@ def _changed(method: Any, fitted: Any) -> dict[str, Any]:
     }
 
 
-def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, network: Any) -> list[int]:
-    """The indices of agents that come late, if they may."""
-    places = {name: index for index, (name, _, _) in enumerate(where)}
+def _late(names: Sequence[str], agents: Sequence[str]) -> list[int]:
+    """The indices of agents that come late."""
+    places = {name: index for index, name in enumerate(agents)}
     for name in names:
         if name not in places:
             raise SettingsError(
                 f"--late must name agents of --hosts; found {name!r}{did_you_mean(name, places)}"
             )
-    late = sorted({places[name] for name in names})
-    if late and not algorithm_tables.is_asynchronous(kind):
-        raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
-    if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
-        named = ", ".join(name for name, place in places.items() if place in late)
-        raise SettingsError(
-            f"those who do not come late must be linked with each other; without {named} they are not"
-        )
-    return late
+    return sorted({places[name] for name in names})
 
 
 def _problem(table: dict[str, Any], index: int) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from destiny import registry
 from destiny._version import __version__
-from destiny.agents.message_tables import read_async_messages, read_messages, read_participants
+from destiny.agents.kinds import agent_kind, refuse_keys
+from destiny.agents.message_tables import read_messages, read_participants
 from destiny.agents.neighbour_tables import check_letters, check_name, parse_address, read_neighbours
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.event_loop import shortage_is_temporary
@@ -27,10 +29,8 @@ from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.problems.own_problem import as_problem
-from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.asynchronous import prepared_async
+from destiny.protocols import Array, Method, ProblemBase, TopologyBase
 from destiny.run.choice import Choice, choose
-from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.own import as_algorithm, as_topology, settings_of
 from destiny.run.parts.privacy import privacy_of, require_private_messages
 from destiny.run.solve import SolveOptions
@@ -58,14 +58,10 @@ AGENT = {
     "listen": str,
     "out": str,
     "deadline": float,
-    "late": list[int],
-    "removal": str,
 }
-MAJORITY, ANY = "majority", "any"
-"""Values of removal in [agent]: whose word that another agent has left for good is believed."""
 TLS = {"ca": str, "certificate": str, "key": str, "crl": str}
 STOP = {"rounds": int, "tolerance": float, "diameter": int, "spectrum": list[float]}
-RUN = {"checkpoint": int, "every": int, "replay": bool}
+RUN = {"checkpoint": int, "every": int}
 REQUIRED = {
     "": ("agent", "tls", "neighbour", "problem"),
     "agent": ("name", "index", "agents", "run", "listen"),
@@ -97,38 +93,33 @@ class Settings:
     listen: Address
     out: Path
     deadline: float
-    late: tuple[int, ...]
-    """Agents that do not take part from the start of an asynchronous run, by index."""
-    removal: str
-    """Whether more than half of its neighbours, or any one, must tell an asynchronous agent that another one
-    has left for good."""
     files: TlsFiles
     neighbours: list[Neighbour]
     problem: ProblemBase
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithm: AlgorithmBase | AsyncAlgorithmBase
+    algorithm: Method
     choice: Choice | None
     """How the algorithm was chosen, if the file has none."""
     rounds: int
     tolerance: float
     checkpoint: int
     every: int
-    replay: bool
-    """Whether an asynchronous agent writes down from which messages its steps were made."""
     messages: Messages
     participants: list[str]
     """Names of all agents in the order of their index, if the file has them."""
     disclosure: str
     """What neighbours learn, in a sentence."""
     common: dict[str, Any]
+    options: Any = None
+    """What the file says for methods of an extension alone (`AgentKind.read_options`)."""
 
     def __post_init__(self) -> None:
         """What takes the place of the file's may be of a class of the user's own."""
         object.__setattr__(self, "problem", as_problem(self.problem))
         object.__setattr__(self, "network", as_topology(self.network))
-        if not isinstance(self.algorithm, AsyncAlgorithmBase):
+        if agent_kind(self.algorithm) is None:
             object.__setattr__(self, "algorithm", as_algorithm(self.algorithm))
 
     @property
@@ -168,7 +159,7 @@ def read(path: str | Path) -> Settings:
     tables = file.load_tables(path)
     check(tables, str(path), TOP, required=REQUIRED[""])
     folder = path.parent
-    me = check(tables["agent"], "[agent]", AGENT, required=REQUIRED["agent"])
+    me = check(tables["agent"], "[agent]", with_added("agent", AGENT), required=REQUIRED["agent"])
     if not 2 <= me["agents"] <= MOST_AGENTS:
         raise SettingsError(f"[agent] agents must be from 2 to {MOST_AGENTS}; found {me['agents']}")
     if not 0 <= me["index"] < me["agents"]:
@@ -180,7 +171,7 @@ def read(path: str | Path) -> Settings:
     check_letters(me["run"], "[agent] run")
     neighbours = read_neighbours(tables["neighbour"], me, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
-    run = check(tables.get("run", {}), "[run]", RUN)
+    run = check(tables.get("run", {}), "[run]", with_added("run", RUN))
     for table, where in ((run, "[run] checkpoint"), (run, "[run] every"), (stop, "[stop] diameter")):
         if (found := table.get(where.split()[1], 1)) < 1:
             raise SettingsError(f"{where} must be at least 1; found {found}")
@@ -194,15 +185,19 @@ def read(path: str | Path) -> Settings:
     problem = read_problem(tables["problem"], me, folder)
     network = read_network(tables, me, neighbours, folder)
     method = tables.get("algorithm", {}).get("kind")
-    asynchronous = method is not None and algorithm_tables.is_asynchronous(method)
-    if asynchronous:
-        messages, disclosure = read_async_messages(tables.get("messages", {}), method)
-    else:
+    kind = agent_kind(method)
+    if kind is None:
         messages, disclosure = read_messages(tables.get("messages", {}), network)
+        refuse_keys("agent", me)
+        refuse_keys("run", run)
+    else:
+        messages, disclosure = kind.read_messages(tables.get("messages", {}), method)
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(stop.get("tolerance", SolveOptions.tolerance)).limit)
-    late = read_late(me, asynchronous, network, neighbours)
-    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages, late)
+    options = None if kind is None else kind.read_options(me, run, network, neighbours)
+    algorithm, choice = read_algorithm(tables.get("algorithm"), problem, network, tolerance, messages)
+    if kind is not None:
+        algorithm = kind.fit(algorithm, problem, network, messages, options)
     if algorithm.about is not None and algorithm.about.averaged:
         disclosure += f"; what is averaged of each agent is {algorithm.about.averaged}"
     elif messages.private:
@@ -218,8 +213,6 @@ def read(path: str | Path) -> Settings:
         listen=Address(*parse_address(me["listen"], "[agent] listen")),
         out=folder / me.get("out", OUT),
         deadline=float(deadline),
-        late=late,
-        removal=read_removal(me, asynchronous),
         files=read_files(tables["tls"], folder),
         neighbours=neighbours,
         problem=problem,
@@ -232,17 +225,23 @@ def read(path: str | Path) -> Settings:
         tolerance=tolerance,
         checkpoint=run.get("checkpoint", SolveOptions.checkpoint_every),
         every=run.get("every", SolveOptions.every),
-        replay=read_replay(run, asynchronous),
         messages=messages,
         participants=read_participants(tables.get("messages", {}), me, neighbours),
         disclosure=disclosure,
         common={},
+        options=options,
     )
-    settings.common.update(common_settings(settings, tables["problem"]))
+    added = {} if kind is None else kind.common(options)
+    settings.common.update(common_settings(settings, tables["problem"], added))
     return settings
 
 
-def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
+def with_added(table: str, keys: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a table and their types, with those that extensions add."""
+    return keys | {name: key.type for name, key in registry.agent_keys(table).items()}
+
+
+def common_settings(s: Settings, problem: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
     """The settings that must be equal at all agents, by name; nothing of an agent's data."""
     whole = not isinstance(s.network, Neighbourhood)
     n, p = s.problem.shape
@@ -262,9 +261,7 @@ def common_settings(s: Settings, problem: dict[str, Any]) -> dict[str, Any]:
     }
     if isinstance(s.network, Neighbourhood) and s.network.spectrum is not None:
         facts["spectrum"] = s.network.spectrum
-    if s.late:
-        facts["late"] = list(s.late)
-    return {name: _short(value) for name, value in plain(facts).items()}
+    return {name: _short(value) for name, value in plain(facts | added).items()}
 
 
 def _short(value: Any) -> Any:
@@ -349,74 +346,15 @@ def read_algorithm(
     network: TopologyBase,
     tolerance: float,
     messages: Messages,
-    late: tuple[int, ...],
-) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
+) -> tuple[Method, Choice | None]:
     """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
 
     Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
     """
     if table:
-        algorithm = algorithm_tables.read_any_algorithm(table, "[algorithm]")
-        if isinstance(algorithm, AsyncAlgorithmBase):
-            if late and not isinstance(network, Neighbourhood):
-                algorithm = algorithm.on(slowest_mixing(network, late))
-            return prepared_async(algorithm, problem, network, messages), None
-        return algorithm, None
+        return algorithm_tables.read_any_algorithm(table, "[algorithm]"), None
     choice = choose(problem, network, tolerance, messages, disclose=messages.private)
     return choice.algorithm, choice
-
-
-def read_replay(run: dict[str, Any], asynchronous: bool) -> bool:
-    """replay of [run]."""
-    if "replay" in run and not asynchronous:
-        raise SettingsError(
-            "[run] replay is for asynchronous methods: the bits of all others follow from their files alone"
-        )
-    return bool(run.get("replay", False))
-
-
-def read_removal(me: dict[str, Any], asynchronous: bool) -> str:
-    """removal of [agent]."""
-    removal: str = me.get("removal", MAJORITY)
-    if "removal" in me and not asynchronous:
-        raise SettingsError("[agent] removal is for asynchronous methods: with all others nobody can leave")
-    if removal not in (MAJORITY, ANY):
-        raise SettingsError(f"[agent] removal must be {MAJORITY!r} or {ANY!r}; found {removal!r}")
-    return removal
-
-
-def read_late(
-    me: dict[str, Any], asynchronous: bool, network: TopologyBase, neighbours: list[Neighbour]
-) -> tuple[int, ...]:
-    """late of [agent]: who does not take part from the start."""
-    late, count = sorted(set(me.get("late", []))), me["agents"]
-    if not late:
-        return ()
-    if not asynchronous:
-        raise SettingsError(
-            "[agent] late is for asynchronous methods: with all others everybody takes part from the start"
-        )
-    if len(late) == count or not all(0 <= other < count for other in late):
-        raise SettingsError(
-            f"[agent] late must be indices from 0 to {count - 1} of some agents, not of all; found {late}"
-        )
-    if isinstance(network, Neighbourhood):
-        for n in neighbours:
-            if n.index in late and n.around is None:
-                raise SettingsError(
-                    f"[[neighbour]] {n.name!r} may come late and needs neighbours, the indices of all its "
-                    "neighbours: the weights follow from it before it is there"
-                )
-        return tuple(late)
-    W = network.at(0)
-    if abs(W - W.T).max() > 1e-12:
-        raise SettingsError("[agent] late needs symmetric weights: use metropolis weights")
-    if mixing_of(W, set(range(count)) - set(late)) is None:
-        raise SettingsError(
-            f"those who take part from the start must be linked with each other; without agents {late} they "
-            "are not"
-        )
-    return tuple(late)
 
 
 def read_spectrum(ends: list[float] | None) -> tuple[float, float] | None:

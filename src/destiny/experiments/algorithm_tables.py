@@ -6,22 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from destiny.algorithms import ASYNC_KINDS, KINDS
+from destiny import registry
+from destiny.algorithms import KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.errors import SettingsError
 from destiny.experiments import result_folder
 from destiny.experiments.schema import build
-from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
+from destiny.protocols import Method
 from destiny.validation import did_you_mean
 
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
 
 
-def read_algorithms(
-    tables: list[Any], chosen: Callable[[], str] | None = None
-) -> dict[str, AlgorithmBase | AsyncAlgorithmBase | None]:
+def read_algorithms(tables: list[Any], chosen: Callable[[], str] | None = None) -> dict[str, Method | None]:
     """[[algorithm]], each under its label; None for one without a kind, whose label is ``chosen``."""
-    algorithms: dict[str, AlgorithmBase | AsyncAlgorithmBase | None] = {}
+    algorithms: dict[str, Method | None] = {}
     for table in tables:
         where = "[[algorithm]]"
         if not isinstance(table, dict):
@@ -60,14 +59,9 @@ def read_algorithm(table: dict[str, Any], where: str, kinds: Mapping[str, type[A
     return build(kinds[kind], rest, where, names={"step": "step_size"})
 
 
-def is_asynchronous(kind: object) -> bool:
-    """Whether this is the kind of an asynchronous method."""
-    return isinstance(kind, str) and kind in ASYNC_KINDS
-
-
 def read_any_algorithm(table: dict[str, Any], where: str) -> Any:
-    """One algorithm of a file, synchronous or asynchronous."""
-    return read_algorithm(table, where, KINDS | ASYNC_KINDS)
+    """One algorithm of a file, of the package or of an extension."""
+    return read_algorithm(table, where, KINDS | registry.methods())
 
 
 def read_step(table: Any, where: str) -> Any:

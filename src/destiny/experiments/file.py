@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from destiny import datasets, networks
-from destiny.algorithms import DestinyAsync
+from destiny import datasets, networks, registry
 from destiny.engines.mixers import PLAIN, Messages, from_keys
 from destiny.errors import DestinyError, SettingsError
 from destiny.experiments.algorithm_tables import read_algorithms
@@ -19,12 +18,9 @@ from destiny.experiments.problem_table import read_problem
 from destiny.experiments.schema import build, check
 from destiny.problems import Centred
 from destiny.problems.cached import CachedProblem
-from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
-from destiny.run.asynchronous import takes_async
+from destiny.protocols import Array, Method, ProblemBase, TopologyBase
 from destiny.run.choice import choose
 from destiny.run.solve import SolveOptions
-from destiny.simulation.traces import read_traces
-from destiny.simulation.world import World
 
 TOP = {
     "problem": dict,
@@ -35,13 +31,12 @@ TOP = {
     "run": dict,
     "mpi": dict,
     "messages": dict,
-    "world": dict,
 }
 STOP = {"rounds": int, "seconds": float, "tolerance": float, "decentralised": bool}
 RUN = {"every": int, "checkpoint": int, "threads": int}
 MPI = {"agents-per-rank": int | list[int], "map": list[int]}
 START = {"seed": int, "file": str}
-MESSAGES = {"private": bool, "bits": int, "clip": int}
+MESSAGES = {"private": bool, "bits": int}
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Experiment:
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithms: dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
+    algorithms: dict[str, Method | None]
     stop: dict[str, Any]
     every: int
     checkpoint: int
@@ -64,8 +59,8 @@ class Experiment:
     mpi: dict[str, Any]
     image: tuple[int, ...] | None = None
     messages: Messages = PLAIN
-    world: World | None = None
-    """Where time is simulated."""
+    world: Any = None
+    """Where time is simulated (`destiny.registry.FileTable`)."""
 
     @property
     def options(self) -> SolveOptions:
@@ -88,7 +83,7 @@ def read(path: str | Path) -> Experiment:
 
 def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = None) -> Experiment:
     """Check the tables of an experiment; ``home`` is the folder of the known data sets."""
-    check(tables, where, TOP, required=("problem", "network"))
+    check(tables, where, TOP | dict.fromkeys(registry.tables(), dict), required=("problem", "network"))
     run = check(tables.get("run", {}), "[run]", RUN)
     for key in ("every", "checkpoint"):
         if run.get(key, 0) < 0:
@@ -99,12 +94,11 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     network = read_network(tables["network"], problem.agents, folder)
     stop = check(tables.get("stop", {}), "[stop]", STOP)
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
-    messages = from_keys(check(tables.get("messages", {}), "[messages]", MESSAGES))
+    messages = from_keys(check(tables.get("messages", {}), "[messages]", message_types()))
 
-    def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
-        if world is not None and takes_async(DestinyAsync(), problem, network, messages):
-            return DestinyAsync()
-        return choose(problem, network, tolerance, messages).algorithm
+    def chosen() -> Method:
+        added = None if world is None else registry.tables()["world"].choose(problem, network, messages)
+        return added or choose(problem, network, tolerance, messages).algorithm
 
     algorithms = read_algorithms(tables.get("algorithm", [{}]), lambda: chosen().kind)
     if world is None:
@@ -129,19 +123,23 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     )
 
 
-def read_world(table: Any, folder: Path) -> World:
-    """[world]: speeds, delays, losses and crashes of a run in simulated time; traces may be a .csv file."""
+def message_types() -> dict[str, Any]:
+    """Keys of [messages] and their types, with those that extensions add."""
+    return MESSAGES | {name: key.type for name, key in registry.message_keys().items()}
+
+
+def read_world(table: Any, folder: Path) -> Any:
+    """[world]: speeds, delays, losses and crashes of a run in simulated time."""
     if not isinstance(table, dict):
         raise SettingsError(f"[world] must be a table; found {table!r}")
-    if isinstance(traces := table.get("traces"), str):
-        table = {**table, "traces": read_traces(folder / traces)}
-    return build(World, table, "[world]")
+    world = registry.tables()["world"]
+    return build(world.settings, dict(world.read(table, folder)), "[world]")
 
 
-def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase | None]) -> None:
-    """Refuse an asynchronous method where time is not simulated."""
+def require_rounds(algorithms: Mapping[str, Method | None]) -> None:
+    """Refuse a method without rounds where time is not simulated."""
     for label, algorithm in algorithms.items():
-        if isinstance(algorithm, AsyncAlgorithmBase):
+        if algorithm is not None and registry.runs_elsewhere(algorithm) is not None:
             raise SettingsError(
                 f"[[algorithm]] {label!r} has no rounds: add [world], in which time is simulated, or choose "
                 "a method with rounds"

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from destiny import datasets
-from destiny.algorithms import ASYNC_KINDS, KINDS
+from destiny import datasets, registry
+from destiny.algorithms import KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.experiments import file, problem_table
 from destiny.networks import RULES as WEIGHTS
 from destiny.networks import kinds as networks
 from destiny.problems import Privacy
 from destiny.problems.regularisers import REGULARISERS
-from destiny.simulation.world import World
+from destiny.registry import FileTable
 
 DRAFT = "http://json-schema.org/draft-07/schema#"  # the one that editors of TOML know
 PLAIN = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
@@ -42,7 +42,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "run": "how often to measure and to save",
         "mpi": "which rank hosts which agents",
         "messages": "how messages travel and what neighbours learn",
-        "world": "speeds, delays, losses and crashes of a run in simulated time",
     },
     "problem": {
         "kind": "pca, olsr (least squares, orthonormal columns) or sdl (dictionary)",
@@ -103,7 +102,6 @@ MEANINGS: dict[str, dict[str, str]] = {
     "messages": {
         "private": "whether neighbours learn sums, not what one agent sends",
         "bits": "of a number in a message: 8, 16 or 64",
-        "clip": "neighbours of an agent that may lie; the answer is then approximate",
     },
 }
 """What each key means, in a few words: editors show it, and `destiny new` writes it into files."""
@@ -120,10 +118,18 @@ def schema() -> dict[str, Any]:
         "stop": table(file.STOP, MEANINGS["stop"]),
         "run": table(file.RUN, MEANINGS["run"]),
         "mpi": table(file.MPI, MEANINGS["mpi"]),
-        "messages": table(file.MESSAGES, MEANINGS["messages"]),
-        "world": world_table(),
+        "messages": table(file.message_types(), meanings("messages")),
     }
-    return document("DESTINY experiment", tables, MEANINGS[""], ("problem", "network"))
+    added = registry.tables()
+    about = MEANINGS[""] | {name: one.meaning for name, one in added.items()}
+    tables |= {name: added_table(one) for name, one in added.items()}
+    return document("DESTINY experiment", tables, about, ("problem", "network"))
+
+
+def meanings(name: str) -> dict[str, str]:
+    """What the keys of a table of an experiment file mean, with those that extensions add."""
+    added = registry.message_keys() if name == "messages" else {}
+    return MEANINGS.get(name, {}) | {key: content.meaning for key, content in added.items()}
 
 
 def document(
@@ -187,11 +193,11 @@ def problem_schema(without: Iterable[str] = ()) -> dict[str, Any]:
     return content
 
 
-def world_table() -> dict[str, Any]:
-    """[world], whose traces may also be the name of a file."""
-    content = settings(World)
-    traces = content["properties"]["traces"]
-    content["properties"]["traces"] = any_of([traces, {"type": "string"}])
+def added_table(added: FileTable) -> dict[str, Any]:
+    """A table of an extension."""
+    content = settings(added.settings)
+    for key, hint in added.types.items():
+        content["properties"][key] = any_of([content["properties"][key], value(hint)])
     return content
 
 
@@ -213,7 +219,7 @@ def algorithm_tables(label: bool = True) -> list[dict[str, Any]]:
     about = MEANINGS["algorithm"]
     named = {"label": {"type": "string", "description": about["label"]}} if label else {}
     tables = []
-    for kind, method in (KINDS | ASYNC_KINDS).items():
+    for kind, method in (KINDS | registry.methods()).items():
         content = settings(method, {"step_size": "step"})
         properties = content["properties"]
         if "step" in properties:
