@@ -25,7 +25,7 @@ import numpy as np
 import destiny
 from destiny import networks, problems
 from destiny.extensions import asynchronous
-from destiny.extensions.asynchronous.simulation import World
+from destiny.extensions.asynchronous import World
 from destiny.extensions.asynchronous.simulation.barrier import BarrierClock
 from destiny.problems.data.partition import split_columns
 from destiny.protocols import Problem, TopologyBase

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from destiny import estimators
 from destiny.engines import Local
 from destiny.estimators.averager import Averager
+from destiny.extensions.vertical import VerticalPCA, VerticalRidge
 from destiny.problems import Privacy
 
 PRIVATE, FEW = "private", destiny.Quantized(8)
@@ -130,12 +131,12 @@ def test_columns_in_very_different_units_keep_their_digits():
 
 def test_columns_split_over_parties():
     parties = np.split(ROWS, [4, 7], axis=1)
-    ridge = estimators.VerticalRidge(alpha=2.0, messages=PRIVATE).fit(parties, TARGET)
+    ridge = VerticalRidge(alpha=2.0, messages=PRIVATE).fit(parties, TARGET)
     theirs = Ridge(alpha=2.0).fit(ROWS, TARGET)
     np.testing.assert_allclose(ridge.coef_, theirs.coef_, rtol=1e-7)
     np.testing.assert_allclose(ridge.predict(parties), theirs.predict(ROWS), rtol=1e-9)
     for messages in (PRIVATE, FEW):
-        pca = estimators.VerticalPCA(2, messages=messages, random_state=0).fit(
+        pca = VerticalPCA(2, messages=messages, random_state=0).fit(
             np.split(SCALED, [4, 7], axis=1)
         )
         np.testing.assert_allclose(pca.components_, PCA(2).fit(SCALED).components_, atol=1e-6)
@@ -148,7 +149,7 @@ def test_columns_split_over_parties():
         (lambda: estimators.DecentralizedScaler(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
         (lambda: estimators.DecentralizedImputer(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
         (lambda: estimators.DecentralizedRidge(messages=FEW).fit(SILOS, RAISED), "only averages"),
-        (lambda: estimators.VerticalRidge(messages=FEW).fit([ROWS, SCALED], TARGET), "only averages"),
+        (lambda: VerticalRidge(messages=FEW).fit([ROWS, SCALED], TARGET), "only averages"),
         (lambda: estimators.DecentralizedPCA(messages=FEW).fit(SILOS), "below n_features"),
         (lambda: estimators.DecentralizedPCA(0.9, messages=FEW).fit(SILOS), "below n_features"),
     ],

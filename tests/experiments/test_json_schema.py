@@ -121,13 +121,16 @@ def test_every_key_has_a_meaning_and_every_meaning_a_key():
     own = agent_schema.MEANINGS
     assert own[""].keys() == settings.TOP.keys()
     for name, keys in (
-        ("agent", settings.AGENT),
         ("tls", settings.TLS),
         ("neighbour", neighbour_tables.NEIGHBOUR),
         ("stop", settings.STOP),
-        ("messages", message_tables.MESSAGES),
     ):
         assert own[name].keys() == keys.keys(), name
+    for name, keys in (
+        ("agent", settings.with_added("agent", settings.AGENT)),
+        ("messages", message_tables.message_types()),
+    ):
+        assert agent_schema.meanings(name).keys() == keys.keys(), name
 
 
 def test_every_method_and_step_rule_is_there():

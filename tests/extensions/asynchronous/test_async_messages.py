@@ -248,5 +248,5 @@ def test_a_synchronous_agent_refuses_messages_of_asynchronous_ones(exchange, pee
     plain = Exchange(exchange.connections, NETWORK, 0, Outbox())
     with pytest.raises(Refusal, match="does not belong to runs of this method"):
         plain.check_header(peer, Header(Kind.STATE, 0, 0, exchange.codec.length))
-    with pytest.raises(Refusal, match="asynchronous"):
+    with pytest.raises(Refusal, match="runs without rounds"):
         plain.on_state(peer, content(exchange, letters(1)[0]))

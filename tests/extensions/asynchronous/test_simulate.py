@@ -12,8 +12,8 @@ from destiny.errors import MismatchError, SettingsError
 from destiny.extensions import asynchronous
 from destiny.extensions.asynchronous import DestinyAsync, World, simulate
 from destiny.extensions.asynchronous.local_agent import HostedAgent
-from destiny.extensions.asynchronous.simulation import read_traces
 from destiny.extensions.asynchronous.simulation.events import AsyncAgents
+from destiny.extensions.asynchronous.simulation.traces import read_traces
 from destiny.extensions.asynchronous.simulation.world import AgentFate
 from destiny.extensions.asynchronous.termination import UntilQuiet
 from tests.helpers.small_problems import problem_of, silos_of, small_problem
@@ -264,7 +264,7 @@ def test_what_does_not_go_together_is_refused():
     for every in (-1, 2.5, "10"):
         with pytest.raises(SettingsError, match="every must be a whole number"):
             simulate(PROBLEM, NETWORK, every=every)
-    with pytest.raises(SettingsError, match=r"must be a destiny\.World; found dict"):
+    with pytest.raises(SettingsError, match=r"must be a destiny\.extensions\.asynchronous\.World; found dict"):
         simulate(PROBLEM, NETWORK, {"loss": 0.1})
     with pytest.raises(SettingsError, match="an object such as"):
         simulate(PROBLEM, NETWORK, algorithm=DestinyAsync)

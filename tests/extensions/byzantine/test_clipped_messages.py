@@ -76,7 +76,7 @@ def test_what_cannot_be_is_refused_in_the_file(tmp_path):
     for k, (network, messages, sentence) in enumerate(
         [
             (COMPLETE, "clip = 1", r"clip = 1 cannot go with private messages.* write private = false"),
-            (COMPLETE, "private = true\nclip = 1", "one kind of messages; .* one of clip, private"),
+            (COMPLETE, "private = true\nclip = 1", "one kind of messages; .* one of private, clip"),
             (ring, CLIP, r"\[messages\] clip = 1 needs 3 neighbours or more"),
         ]
     ):
