@@ -20,7 +20,7 @@ def main() -> None:
     rows = read(FILE)
     done = {(row["kind"], row["prob"]) for row in rows}
     problem = destiny.problems.pca.synthetic(n=300, m=3200, p=10, xi=0.95, agents=32, seed=0)
-    methods = {m.kind: m() for m in METHODS if not (m.about.alone or m.about.star)}  # a star: docs/star.md
+    methods = {m.kind: m() for m in METHODS if not {"alone", "star"} & m.about.traits}  # a star: docs/star.md
     methods["drgta, as in the paper"] = DRGTA(alpha=1.0, step_size=PlainBB())
     networks = {
         prob: destiny.networks.erdos_renyi(32, prob=float(prob), seed=0) for prob in ("0.2", "0.4", "0.6")

@@ -37,7 +37,7 @@ def visit(part: Object) -> None:
 
 def resolve_defaults(pkg: Module) -> None:
     """Replace ``SolveOptions.rounds`` and the like, as defaults of parameters, by what they are."""
-    options = pkg["run.options.SolveOptions"]
+    options = pkg["run.solve.SolveOptions"]
     for function in pkg["run.solve"].functions.values():
         for parameter in function.parameters:
             source, _, name = str(parameter.default).partition(".")

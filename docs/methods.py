@@ -78,14 +78,15 @@ def line(method: type[Any]) -> str:
     a = method.about
     rounds = f"`{a.rounds}`" if isinstance(a.rounds, str) else str(a.rounds)
     matrices = f"({a.sends} + n x n)" if a.triangles else str(a.sends)
-    sends = "nothing" if a.alone else f"{matrices} x {rounds}"
+    sends = "nothing" if "alone" in a else f"{matrices} x {rounds}"
     cells = [
         f"`{method.kind}`",
-        f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})" + (" †" if a.reconstruction else ""),
+        f"[{a.title}](api/algorithms.md#{PUBLIC}.{method.__name__})"
+        + (" †" if "reconstruction" in a else ""),
         sends,
-        "yes" if a.exact else "no",
-        "eigenvectors" if a.axes else "basis",
-        a.needs if not a.alone else "-",
+        "no" if "inexact" in a else "yes",
+        "eigenvectors" if "axes" in a else "basis",
+        a.needs if "alone" not in a else "-",
         settings(method),
         linked(a.source),
     ]
@@ -156,13 +157,13 @@ def measured() -> str:
 
 def page() -> str:
     """The whole page."""
-    any_f = [m for m in METHODS if not m.about.problem and not m.about.alone]
-    pca = [m for m in METHODS if m.about.problem == "pca" and not m.about.alone]
-    alone = [m for m in METHODS if m.about.alone]
-    stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.stochastic)
-    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.regularised)
-    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.generalised)
-    star = ", ".join(f"`{m.kind}`" for m in METHODS if m.about.star)
+    any_f = [m for m in METHODS if not m.about.problem and "alone" not in m.about]
+    pca = [m for m in METHODS if m.about.problem == "pca" and "alone" not in m.about]
+    alone = [m for m in METHODS if "alone" in m.about]
+    stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if "stochastic" in m.about)
+    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if "regularised" in m.about)
+    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if "generalised" in m.about)
+    star = ", ".join(f"`{m.kind}`" for m in METHODS if "star" in m.about)
     parts = [
         INTRO.replace("STOCHASTIC", stochastic)
         .replace("REGULARISED", regularised)

@@ -6,7 +6,9 @@ import destiny
 from benchmark_utils.solving import EVERY, Reached
 from destiny.algorithms import KINDS
 
-EXACT = [kind for kind, method in KINDS.items() if method.about.exact and not method.about.alone]
+EXACT = [
+    kind for kind, method in KINDS.items() if "inexact" not in method.about and "alone" not in method.about
+]
 REGULARISED = ["thanos"]  # exact up to its smoothing; the published method for problems with a regulariser
 
 

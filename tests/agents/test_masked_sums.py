@@ -90,7 +90,7 @@ def test_agents_that_differ_on_it_do_not_meet(tmp_path):
     party.write(2, messages="private = false")
     running = [party.thread(i) for i in range(3)]
     errors = [r.error for r in running if not r.join(PATIENCE)]
-    assert any('messages is "private sums"' in str(error) for error in errors)
+    assert any('messages is "plain messages"' in str(error) for error in errors)
 
 
 def crash(*_, **__):

@@ -143,8 +143,8 @@ def test_a_run_resumes_to_the_same_bits(tmp_path):
 def test_private_messages_take_one_more_sum_of_scales(kind):
     problem, network = small_problem(kind, 8, 0), destiny.networks.ring(8)
     plain, private = (
-        destiny.solve(problem, network, DestinyNewton(), every=1, messages=destiny.Messages(private=p))
-        for p in (False, True)
+        destiny.solve(problem, network, DestinyNewton(), every=1, messages=messages)
+        for messages in ("plain", "private")
     )
     assert private.converged
     assert private.rounds == 2 * plain.rounds

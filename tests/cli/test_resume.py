@@ -198,7 +198,7 @@ DAMAGE = {
     "no values": save_without("array/values"),
     "no step": save_without_fact("step"),
     "no round": save_without_fact("round"),
-    "no settings": save_without_fact("settings"),
+    "no identity": save_without_fact("identity"),
     "X of another shape": save_other("state/X", lambda X: X[:, 1:]),
     "X in words": save_other("state/X", lambda X: X.astype("U30")),
     "D of another step": save_other("state/D", lambda D: D + 1e-3),

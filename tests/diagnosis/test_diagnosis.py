@@ -15,6 +15,7 @@ from destiny.diagnosis import landscape, network_options, theory
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.prediction import Case, predict
 from destiny.diagnosis.simulation import agreement, descent, heavy_ball
+from destiny.engines.mixers import from_keys
 from destiny.geometry.stiefel import norm, random_point, tangent, transpose
 from destiny.problems.cached import CachedProblem
 from destiny.run.own import as_topology
@@ -520,7 +521,7 @@ def test_nothing_is_advised_or_tried_that_messages_or_mini_batches_rule_out():
     problem, network = pca(6), networks.complete(6)
 
     def kinds(problem, **messages):
-        found = destiny.diagnose(problem, network, messages=destiny.Messages(**messages))
+        found = destiny.diagnose(problem, network, messages=from_keys(messages))
         return set(found.predictions), " ".join(advice.text for advice in found.advice)
 
     assert kinds(problem, clip=1) == ({"dgd"}, "")

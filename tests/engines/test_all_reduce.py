@@ -13,7 +13,7 @@ from destiny.engines.mixers import PLAIN, Private
 from destiny.engines.tree_sum import tree_sum
 from destiny.errors import NetworkError, PrivacyError, SettingsError
 from destiny.extensions.byzantine.attacks import Byzantine
-from destiny.protocols.tree import spanning_tree
+from destiny.protocols.networks import spanning_tree
 from tests.helpers.small_problems import agents_of, small_problem
 
 nets = destiny.networks

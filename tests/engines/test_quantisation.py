@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import destiny
-from destiny.engines.mixers.quantized import LEAST, NARROW, OUTSIDE, Copies, Quantized, layout, quantise
+from destiny.engines.mixers.quantized import LEAST, NARROW, OUTSIDE, Quantized, layout, quantise
 from tests.helpers.small_problems import agents_of, small_problem
 
 RNG = np.random.default_rng(0)
@@ -101,18 +101,19 @@ def test_copies_belong_to_a_call_and_calls_again_share_them():
         agents.mix(X, X[:, :3], rounds=3)
         agents.mix(X)
         agents.mix(X, again=True)
-    assert agents.mixer.copies.pairs.keys() == {((0, 0), 30), ((1, 0), 30)}
-    np.testing.assert_allclose(agents.mixer.copies.pairs[(1, 0), 30][:, 0], X, atol=1e-8)  # sent four times
-    arrays_kept = agents.mixer.copies.arrays()
-    loaded = Copies.load(5, 8, arrays_kept | {"X": X})
-    assert loaded.pairs.keys() == agents.mixer.copies.pairs.keys()
+    assert agents.mixer.pairs.keys() == {((0, 0), 30), ((1, 0), 30)}
+    np.testing.assert_allclose(agents.mixer.pairs[(1, 0), 30][:, 0], X, atol=1e-8)  # sent four times
+    arrays_kept = agents.mixer.arrays()
+    loaded = Quantized(8).mixer(5, 5)
+    loaded.begin(arrays_kept | {"X": X})
+    assert loaded.pairs.keys() == agents.mixer.pairs.keys()
     for key, pair in loaded.pairs.items():
-        np.testing.assert_array_equal(pair, agents.mixer.copies.pairs[key])
+        np.testing.assert_array_equal(pair, agents.mixer.pairs[key])
     name = next(iter(arrays_kept))
     with pytest.raises(ValueError, match="has shape"):
-        Copies.load(5, 8, {name: arrays_kept[name][:, :1]})
+        Quantized(8).mixer(5, 5).begin({name: arrays_kept[name][:, :1]})
     agents.mixer.end_steps()
-    assert agents.mixer.copies.pairs.keys() == {((OUTSIDE, 0), 30)}
+    assert agents.mixer.pairs.keys() == {((OUTSIDE, 0), 30)}
 
 
 def test_the_last_averaging_knows_the_iterates_of_the_steps():

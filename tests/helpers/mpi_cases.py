@@ -132,9 +132,9 @@ def cases() -> dict[str, tuple]:
         "mini-batches": (destiny.problems.batched(pca, 4), fixed, None, short),
         "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": byzantine.Clipped(1)}),
     }
-    methods = [m for m in destiny.algorithms.METHODS if not m.about.alone]
+    methods = [m for m in destiny.algorithms.METHODS if "alone" not in m.about]
     star = nets.star(AGENTS)
-    return found | {m.kind: (pca, star if m.about.star else fixed, m(), short) for m in methods}
+    return found | {m.kind: (pca, star if "star" in m.about else fixed, m(), short) for m in methods}
 
 
 def starts() -> Array:

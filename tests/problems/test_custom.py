@@ -338,7 +338,7 @@ def test_a_stochastic_run_is_a_function_of_its_seed(method, tmp_path):
         run(seed=1, checkpoint=tmp_path, resume=True)
 
 
-ANY_F = [m for m in METHODS if m.about.problem is None and not m.about.alone]
+ANY_F = [m for m in METHODS if m.about.problem is None and "alone" not in m.about]
 
 
 @pytest.mark.parametrize("method", ANY_F, ids=lambda m: m.kind)
@@ -353,7 +353,7 @@ def test_stochastic_methods_and_no_others_name_their_steps(method, monkeypatch):
     assert set(named) <= {None}
     for _ in range(3):
         state = algorithm.step(state, hosted)
-    assert [step for step in named if step is not None] == [1, 2, 3] * method.about.stochastic
+    assert [step for step in named if step is not None] == [1, 2, 3] * ("stochastic" in method.about)
 
 
 def test_a_sum_draws_from_the_parts_that_have_batches():
@@ -365,12 +365,12 @@ def test_a_sum_draws_from_the_parts_that_have_batches():
     np.testing.assert_array_equal(hosted.sample(stack(agents=2), 3), expected)
 
 
-FULL = [m for m in METHODS if not m.about.stochastic and m.about.problem is None]
+FULL = [m for m in METHODS if "stochastic" not in m.about and m.about.problem is None]
 
 
 @pytest.mark.parametrize("method", FULL, ids=lambda m: m.kind)
 def test_other_methods_refuse_batches_naming_those_that_take_them(method):
-    agents = 1 if method.about.alone else D
+    agents = 1 if "alone" in method.about else D
     problem = make(batch=4, data=silos()[:agents])
     with pytest.raises(
         MismatchError, match=r"batches of 4: choose a stochastic method \(vrsgt, dgd, drsgd, drsm, dprgd\)"

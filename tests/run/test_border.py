@@ -92,7 +92,7 @@ def test_checkpoints_have_the_settings_of_the_object_and_its_trackers_are_checke
     path = max((tmp_path / "c").glob("*.npz"))
     with np.load(path) as arrays:
         damaged = dict(arrays)
-    assert json.loads(damaged["facts"].tobytes())["settings"] == {"kind": "Track", "eta": 0.01}
+    assert json.loads(damaged["facts"].tobytes())["identity"]["settings"] == {"kind": "Track", "eta": 0.01}
     damaged["state/D"] = damaged["state/D"] + 1
     np.savez(path, **damaged)
     with pytest.raises(destiny.CheckpointError, match=r"mean\(D\) and mean\(H\) differ"):
@@ -150,7 +150,7 @@ def test_members_of_the_object_come_first():
         rounds: int = 3
         lambda_: float | None = None
         kind = "told"
-        about = About("Told", "a test", sends=2, rounds="rounds", exact=False)
+        about = About("Told", "a test", sends=2, rounds="rounds", traits=frozenset({"inexact"}))
         opening = 7
 
         def on(self, network):

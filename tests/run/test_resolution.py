@@ -78,7 +78,7 @@ def test_the_distance_is_that_of_the_axes(method, tolerance):
     problem, network = pca.from_data(table.T, 4, 5), destiny.networks.ring(5)
     result = destiny.solve(problem, network, method, tolerance=tolerance, rounds=600, seed=101)
     team = Local(1).connect(problem, network)
-    found = resolve(team.gradient, result.X, quadratic=True)
+    found = resolve(team.gradient, result.X, problem)
     axes = np.linalg.svd(table, full_matrices=False)[2][:4].T
     error = destiny.stiefel.subspace_distance(result.X, axes)
     assert 0.1 * error < found.distance < 10 * error

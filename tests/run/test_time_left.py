@@ -63,7 +63,7 @@ def test_the_forecast_of_a_real_run_is_near_its_end():
 
 
 def test_the_bar_shows_the_time_left():
-    bar = ProgressBar("run", 1000, show=True, tolerance=1e-6)
+    bar = ProgressBar("run", 1000, tolerance=1e-6)
     try:
         for round in range(0, 60, 10):
             bar.update(round, Measures(1.0, 10 ** (-round / 20), 1e-9, 1e-9))
@@ -73,4 +73,3 @@ def test_the_bar_shows_the_time_left():
         assert "stat 3e-03" in task.fields["residuals"]
     finally:
         bar.close()
-    assert ProgressBar("run", 1000, show=False).bar is None

@@ -19,7 +19,7 @@ from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import Header, Kind, Refusal, is_finite
 from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
 from destiny.agents.tree_stream import TreeStream
-from destiny.engines.hosted import rows_of
+from destiny.engines.exchange import rows_of
 from destiny.engines.tree_sum import Row
 from destiny.errors import DestinyError, SettingsError
 from destiny.protocols import Array, TopologyBase, Tree

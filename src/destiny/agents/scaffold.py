@@ -222,7 +222,7 @@ def _messages(
 def _require_totals(table: dict[str, Any]) -> None:
     """Refuse a method that cannot have private messages, before files say that it has."""
     about = algorithm_tables.read_any_algorithm(table, "[algorithm]").about
-    if about is not None and not about.totals:
+    if about is not None and "totals" not in about:
         raise SettingsError(
             "private messages, which agents use unless they are told otherwise, are sums over all agents, "
             f"which {table['kind']} does not use: leave [algorithm] out, so that agents choose a method, or "

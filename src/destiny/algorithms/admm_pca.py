@@ -57,11 +57,9 @@ class ADMMPCA(AlgorithmBase):
         "Schizas & Aduroja, IEEE TSP 2015",
         sends=1,
         needs="symmetric W, fixed network",
-        fixed=True,
         numbers_auto=1,
         problem="pca",
-        reconstruction=True,
-        semidefinite=True,
+        traits=frozenset({"fixed", "reconstruction", "semidefinite"}),
     )
 
     def __post_init__(self) -> None:

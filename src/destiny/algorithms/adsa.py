@@ -27,8 +27,6 @@ class ADSA(Extra):
         sends=1,
         numbers_auto=1,
         needs=Extra.about.needs,
-        fixed=True,
         problem="pca",
-        axes=True,
-        reconstruction=True,
+        traits=frozenset({"axes", "fixed", "reconstruction"}),
     )

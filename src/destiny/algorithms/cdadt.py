@@ -16,11 +16,10 @@ from destiny.algorithms.momentum import (
     REACH,
     DestinyMomentum,
     MomentumState,
-    residual_scale,
 )
 from destiny.errors import SettingsError
 from destiny.geometry.generalised import landing_point, penalised_gradient
-from destiny.geometry.stiefel import identity, norm, scalar, sym, transpose
+from destiny.geometry.stiefel import identity, norm, residual_scale, scalar, sym, transpose
 from destiny.protocols import About, Agents, Array
 
 PENALTY = 0.3  # beta over ||X^T D||_2; of 0.1 to 2, chosen on seeds 0 to 3 of docs/generalised.md
@@ -78,8 +77,7 @@ class CDADT(DestinyMomentum):
         sends=3,
         numbers=3,
         rounds="rounds",
-        generalised=True,
-        reconstruction=True,
+        traits=frozenset({"generalised", "reconstruction"}),
     )
 
     def __post_init__(self) -> None:

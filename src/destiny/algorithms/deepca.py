@@ -40,8 +40,7 @@ class DeEPCA(Consensus):
         sends=1,
         rounds="rounds",
         problem="pca",
-        axes=True,
-        semidefinite=True,
+        traits=frozenset({"axes", "semidefinite"}),
     )
 
     def init(self, X: Array, agents: Agents) -> DeEPCAState:  # noqa: ARG002

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.momentum import DestinyMomentum, MomentumState, residual_scale
+from destiny.algorithms.momentum import DestinyMomentum, MomentumState
 from destiny.errors import SettingsError
 from destiny.geometry.proximal import apply_prox, cubic_retraction
-from destiny.geometry.stiefel import norm, scalar, sym, transpose
+from destiny.geometry.stiefel import norm, residual_scale, scalar, sym, transpose
 from destiny.protocols import About, Agents, Array
 from destiny.validation import is_number
 
@@ -64,7 +64,7 @@ class DestinyProx(DestinyMomentum):
         sends=2,
         numbers=3,
         rounds="rounds",
-        regularised=True,
+        traits=frozenset({"regularised"}),
     )
 
     def __post_init__(self) -> None:

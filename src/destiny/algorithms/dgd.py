@@ -41,7 +41,9 @@ class DGD(Scheme):
     step_size: StepRule = field(default_factory=lambda: Lipschitz(0.2))
     order: Literal["adapt", "combine"] = "adapt"
     kind = "dgd"
-    about = About("DGD", "Nedic & Ozdaglar, IEEE TAC 2009", sends=1, exact=False, stochastic=True)
+    about = About(
+        "DGD", "Nedic & Ozdaglar, IEEE TAC 2009", sends=1, traits=frozenset({"inexact", "stochastic"})
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,7 +20,11 @@ class DPRGD(DRSGD):
     alpha: float = field(default=1.0, init=False)
     kind = "dprgd"
     about = About(
-        "DPRGD", "Deng & Hu, arXiv 2304.08241", sends=1, rounds="rounds", exact=False, stochastic=True
+        "DPRGD",
+        "Deng & Hu, arXiv 2304.08241",
+        sends=1,
+        rounds="rounds",
+        traits=frozenset({"inexact", "stochastic"}),
     )
 
     def move(self, s: DescentState, WX: Array) -> Array:

@@ -35,7 +35,9 @@ class DRCGD(Riemannian):
 
     step_size: StepRule = field(default_factory=lambda: Diminishing(share=0.2), kw_only=True)
     kind = "drcgd"
-    about = About("DRCGD", "Chen et al., ICLR 2024", 2, rounds="rounds", exact=False, reconstruction=True)
+    about = About(
+        "DRCGD", "Chen et al., ICLR 2024", 2, rounds="rounds", traits=frozenset({"inexact", "reconstruction"})
+    )
 
     def init(self, X: Array, agents: Agents) -> ConjugateState:
         """Run the opening rounds; P = -H."""

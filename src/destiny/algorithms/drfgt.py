@@ -18,4 +18,9 @@ class DRFGT(DIGing):
 
     direction: str = field(default="landing", init=False)
     kind = "drfgt"
-    about = About("DRFGT", "Sun, Chen, Garcia & Shahrampour, arXiv 2405.11590", sends=2, reconstruction=True)
+    about = About(
+        "DRFGT",
+        "Sun, Chen, Garcia & Shahrampour, arXiv 2405.11590",
+        sends=2,
+        traits=frozenset({"reconstruction"}),
+    )

@@ -49,8 +49,7 @@ class DRSGD(Riemannian):
         "Chen, Garcia, Hong & Shahrampour, ICML 2021",
         sends=1,
         rounds="rounds",
-        exact=False,
-        stochastic=True,
+        traits=frozenset({"inexact", "stochastic"}),
     )
 
     def __post_init__(self) -> None:

@@ -33,10 +33,7 @@ class DRSM(DRSGD):
         "Wang, Hu, Chen, Deng & So 2023",
         sends=1,
         rounds="rounds",
-        exact=False,
-        stochastic=True,
-        regularised=True,
-        reconstruction=True,
+        traits=frozenset({"inexact", "reconstruction", "regularised", "stochastic"}),
     )
 
     def init(self, X: Array, agents: Agents) -> DescentState:

@@ -27,7 +27,6 @@ class DSA(DGD):
         "DSA",
         "Gang, Raja & Bajwa, ICASSP 2019; Gang & Bajwa 2022",
         sends=1,
-        exact=False,
         problem="pca",
-        axes=True,
+        traits=frozenset({"axes", "inexact"}),
     )

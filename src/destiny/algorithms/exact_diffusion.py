@@ -39,7 +39,7 @@ class ExactDiffusion(Scheme):
         sends=1,
         numbers_auto=1,
         needs="symmetric W, fixed network",
-        fixed=True,
+        traits=frozenset({"fixed"}),
     )
 
     def init(self, X: Array, agents: Agents) -> ExactDiffusionState:

@@ -44,7 +44,7 @@ class Extra(Scheme):
         sends=1,
         numbers_auto=1,
         needs="symmetric W, fixed network",
-        fixed=True,
+        traits=frozenset({"fixed"}),
     )
 
     def init(self, X: Array, agents: Agents) -> ExtraState:

@@ -73,9 +73,7 @@ class FAPS(AlgorithmBase):
         rounds=2,
         needs="a star",
         problem="pca",
-        semidefinite=True,
-        reconstruction=True,
-        star=True,
+        traits=frozenset({"reconstruction", "semidefinite", "star"}),
     )
 
     def __post_init__(self) -> None:

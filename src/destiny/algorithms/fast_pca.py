@@ -54,7 +54,9 @@ class FastPCA(AlgorithmBase):
     gossip: int = 20
     lambda_: float | None = None
     kind = "fast-pca"
-    about = About("FAST-PCA", "Gang & Bajwa, arXiv 2108.12373", sends=2, problem="pca", axes=True)
+    about = About(
+        "FAST-PCA", "Gang & Bajwa, arXiv 2108.12373", sends=2, problem="pca", traits=frozenset({"axes"})
+    )
 
     def __post_init__(self) -> None:
         check_step(self.step_size)

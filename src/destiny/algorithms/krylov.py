@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, restart, turned_towards
 from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
-from destiny.algorithms.momentum import residual_scale
 from destiny.errors import SettingsError
-from destiny.geometry.stiefel import polar, random_point
+from destiny.geometry.stiefel import polar, random_point, residual_scale
 from destiny.protocols import Agents, Array
 
 VECTORS = 24  # times p that are kept, in blocks; the better half of them when there is no room for more
@@ -69,9 +68,9 @@ class DestinyKrylov(TotalsMethod):
         sends=2,
         numbers=2,
         rounds="rounds",
-        totals=True,
         averaged="its second moments times vectors that all agents know",
         problem="pca",
+        traits=frozenset({"totals"}),
     )
 
     def __post_init__(self) -> None:

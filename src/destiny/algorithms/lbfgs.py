@@ -12,9 +12,8 @@ from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.algorithms.blocks.opening import require_finite
 from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
-from destiny.algorithms.momentum import residual_scale
 from destiny.errors import NetworkError, PrivacyError, ProblemError, SettingsError
-from destiny.geometry.stiefel import norm, polar, scalar, tangent
+from destiny.geometry.stiefel import norm, polar, residual_scale, scalar, tangent
 from destiny.protocols import Agents, Array, Bounds
 from destiny.validation import is_whole
 
@@ -105,8 +104,8 @@ class DestinyLBFGS(TotalsMethod):
         sends=2,
         numbers=5,
         rounds="rounds",
-        totals=True,
         averaged="its gradients at points that all agents know",
+        traits=frozenset({"totals"}),
     )
 
     def __post_init__(self) -> None:

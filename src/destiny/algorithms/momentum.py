@@ -24,7 +24,7 @@ from destiny.algorithms.blocks.opening import check_gossip, require_finite
 from destiny.algorithms.blocks.tracking import residual, slow_network_notes
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.directions import ANY_F, DIRECTIONS
-from destiny.geometry.stiefel import SAFE_REGION, STATIONARY, deviation, inner, norm, scalar
+from destiny.geometry.stiefel import SAFE_REGION, deviation, inner, norm, residual_scale, scalar
 from destiny.protocols import Agents, AlgorithmBase, Array, TopologyBase
 from destiny.validation import did_you_mean, is_number, is_whole
 
@@ -460,11 +460,3 @@ class DestinyMomentum(AlgorithmBase):
     def residual(self, s: MomentumState) -> Array:
         """Residual that an agent can compute by itself, ``(agents,)``; as in gradient tracking."""
         return residual(s)
-
-
-def residual_scale(start: Array, slope: Array) -> Array:
-    """The norm that residuals are relative to, ``(agents, 1, 1)``.
-
-    It is that of the first tracker, ``start``, or of the gradient, ``slope``, where the start is stationary.
-    """
-    return scalar(np.where(start > STATIONARY * slope, start, slope))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -47,9 +47,8 @@ class MultiplierCorrection(WenYin):
 
     update: Literal["reflection", "projection"] = "reflection"
     kind = "multiplier-correction"
-    about = replace(
-        for_one_agent("Multiplier correction", "Gao, Liu, Chen & Yuan 2018; Wang, Gao & Liu 2021"),
-        reconstruction=True,
+    about = for_one_agent(
+        "Multiplier correction", "Gao, Liu, Chen & Yuan 2018; Wang, Gao & Liu 2021", "reconstruction"
     )
 
     def __post_init__(self) -> None:

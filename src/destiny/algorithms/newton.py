@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.quadratic_model import pack, solve_each, unpack
 from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
-from destiny.algorithms.momentum import residual_scale
 from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.scales import column_scales
-from destiny.geometry.stiefel import norm, polar, scalar, tangent, violation
+from destiny.geometry.stiefel import norm, polar, residual_scale, scalar, tangent, violation
 from destiny.protocols import Agents, Array, Bounds
 
 LARGEST = 2000  # largest n: a message then has 16 MB
@@ -63,8 +62,8 @@ class DestinyNewton(TotalsMethod):
         sends=2,
         triangles=1,
         rounds="rounds",
-        totals=True,
         averaged="a second-order model of its objective (PCA: its matrix of second moments)",
+        traits=frozenset({"totals"}),
     )
 
     def init(self, X: Array, agents: Agents) -> NewtonState:

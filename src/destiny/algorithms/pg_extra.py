@@ -48,8 +48,7 @@ class PGExtra(Riemannian):
         sends=1,
         numbers_auto=1,
         needs=Extra.about.needs,
-        fixed=True,
-        reconstruction=True,
+        traits=frozenset({"fixed", "reconstruction"}),
     )
 
     def init(self, X: Array, agents: Agents) -> PGExtraState:

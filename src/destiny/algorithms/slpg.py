@@ -58,7 +58,7 @@ class SLPG(AlgorithmBase):
     passes: int = 5
     bound: float = 0.6
     kind = "slpg"
-    about = replace(for_one_agent("SLPG", "Xiao, Liu & Yuan 2021, arXiv:2103.03514"), regularised=True)
+    about = for_one_agent("SLPG", "Xiao, Liu & Yuan 2021, arXiv:2103.03514", "regularised")
 
     def __post_init__(self) -> None:
         if not is_whole(self.passes) or self.passes < 1:

@@ -59,9 +59,7 @@ class Thanos(Destiny):
         "THANOS",
         "Wang & Liu 2023, arXiv:2303.15882",
         sends=2,
-        exact=False,
-        regularised=True,
-        reconstruction=True,
+        traits=frozenset({"inexact", "reconstruction", "regularised"}),
     )
 
     def __post_init__(self) -> None:

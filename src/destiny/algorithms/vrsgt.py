@@ -48,9 +48,7 @@ class VRSGT(DestinyMomentum):
         sends=2,
         numbers=3,
         rounds="rounds",
-        stochastic=True,
-        variance_reduced=True,
-        reconstruction=True,
+        traits=frozenset({"reconstruction", "stochastic", "variance_reduced"}),
     )
 
     def __post_init__(self) -> None:

@@ -126,7 +126,7 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
     problem, messages = as_problem(trials.problem), trials.messages
     others = candidates(problem, trials.network, messages)
     if messages.private:  # sums of other methods can be solved for the data
-        others = [m for m in others if m.about is not None and m.about.totals]
+        others = [m for m in others if m.about is not None and "totals" in m.about]
     elif others and kind == "pca" and problem.agents > 1 and fits(DeEPCA(), problem, trials.network):
         others.append(DeEPCA())
     predictions = {m.kind: trials.predict(m) for m in others if m.kind != method.kind}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from destiny.engines.tree_sum import Row
@@ -41,3 +43,11 @@ class DirectExchange(Exchange, Protocol):
 
     def once(self, compute: Callable[[], S]) -> S:
         """What one of the workers computes, for all of them."""
+
+
+def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
+    """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
+    rows = W[ids]
+    senders = np.union1d(rows.indices, ids)
+    columns = np.searchsorted(senders, rows.indices)  # keeps the order of the agents' indices
+    return senders, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(senders)))

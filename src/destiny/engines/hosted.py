@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 
 from destiny.engines.exchange import DirectExchange, Exchange
 from destiny.engines.mixers.plain import BYTES, Mixer
-from destiny.engines.traffic import Traffic
 from destiny.engines.tree_sum import Row
 from destiny.protocols import (
     Array,
@@ -29,6 +28,66 @@ from destiny.protocols import (
 )
 
 S = TypeVar("S")
+EVALUATIONS = ("gradients", "minibatches", "values")
+
+
+@dataclass
+class Traffic:
+    """What a run has cost so far; the same on every engine.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds of communication.
+    turns : int
+        Exchanges: a round of `mix` is one, and so is a sum over all agents, whatever its rounds.
+    scalars : int
+        Numbers sent over all links of the network.
+    bytes : int
+        What they took: 8 bytes each, or less where messages have few bits (`destiny.Quantized`).
+    gradients, minibatches, values : int
+        Evaluations by each agent of its own f_i: full gradients, gradients of mini-batches, values.
+    """
+
+    rounds: int = 0
+    scalars: int = 0
+    gradients: int = 0
+    minibatches: int = 0
+    values: int = 0
+    bytes: int = 0
+    turns: int = 0
+
+    def add(self, rounds: int, scalars: int, bytes: int) -> None:
+        """An exchange of so many rounds."""
+        self.turns += 1
+        self.rounds += rounds
+        self.scalars += scalars
+        self.bytes += bytes
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Traffic:
+        """Of a checkpoint; one written before evaluations were counted has none of them."""
+        counted = {name: facts.get(name, 0) for name in EVALUATIONS}
+        return cls(
+            facts["round"],
+            facts["scalars"],
+            bytes=facts.get("bytes", 8 * facts["scalars"]),
+            turns=facts["turn"],
+            **counted,
+        )
+
+    def facts(self) -> dict[str, int]:
+        return {
+            "round": self.rounds,
+            "turn": self.turns,
+            "scalars": self.scalars,
+            "bytes": self.bytes,
+            **self.evaluations(),
+        }
+
+    def evaluations(self) -> dict[str, int]:
+        """What each agent has computed, by name."""
+        return {name: getattr(self, name) for name in EVALUATIONS}
 
 
 class HostedAgents:
@@ -229,14 +288,6 @@ class HostedAgents:
     def count_links(self, W: csr_array[Any, Any]) -> int:
         """Links in use with these weights, each in both directions: what one number in a message counts."""
         return int(np.count_nonzero(W.data) - np.count_nonzero(W.diagonal()))
-
-
-def rows_of(W: csr_array[Any, Any], ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], csr_array[Any, Any]]:
-    """The agents that some agents hear, themselves included, and their rows of W with a column for each."""
-    rows = W[ids]
-    senders = np.union1d(rows.indices, ids)
-    columns = np.searchsorted(senders, rows.indices)  # keeps the order of the agents' indices
-    return senders, csr_array((rows.data, columns, rows.indptr), shape=(len(ids), len(senders)))
 
 
 def _for_all(total: Array, shape: tuple[int, ...]) -> Array:

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines.hosted import HostedAgents
-from destiny.engines.traffic import Traffic
+from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.protocols import Array
 
 S = TypeVar("S")

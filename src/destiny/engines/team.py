@@ -10,9 +10,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from destiny.engines.hosted import HostedAgents
+from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers.plain import PLAIN, Messages
-from destiny.engines.traffic import Traffic
 from destiny.protocols import Array, Observer, Problem, TopologyBase
 from destiny.storage.checkpoint import Saved
 

@@ -16,10 +16,9 @@ from threadpoolctl import ThreadpoolController
 
 from destiny.engines.cores import allowed_cores
 from destiny.engines.exchange import Exchange
-from destiny.engines.hosted import HostedAgents
+from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers.plain import PLAIN, Messages
 from destiny.engines.team import concatenate, map_arrays
-from destiny.engines.traffic import Traffic
 from destiny.engines.tree_sum import Row, tree_sum
 from destiny.engines.workers import WorkerThreads
 from destiny.errors import SettingsError

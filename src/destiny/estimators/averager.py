@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from destiny.engines.hosted import HostedAgents
+from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.team import Engine
-from destiny.engines.traffic import Traffic
 from destiny.errors import NetworkError
 from destiny.protocols import Array, TopologyBase
 from destiny.run.averaging import agree, average_symmetric

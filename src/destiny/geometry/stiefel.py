@@ -113,3 +113,11 @@ def subspace_distance(X: Array, Y: Array) -> float:
     X, Y = polar(X), polar(Y)
     # The norm of the part of Y orthogonal to X: sqrt(1 - cos^2) would lose half of the digits.
     return min(1.0, float(np.linalg.norm(Y - X @ (X.T @ Y), 2)))
+
+
+def residual_scale(start: Array, slope: Array) -> Array:
+    """The norm that residuals are relative to, ``(agents, 1, 1)``.
+
+    It is that of the first tracker, ``start``, or of the gradient, ``slope``, where the start is stationary.
+    """
+    return scalar(np.where(start > STATIONARY * slope, start, slope))

@@ -3,14 +3,23 @@
 `Problem`, `Topology` and `Algorithm` are what a user's object must have, and no more. `ProblemBase`,
 `TopologyBase` and `AlgorithmBase` are the whole contract: every further member has a default.
 Classes of the package derive from the bases; other objects are wrapped once, where they come in
-(`destiny.problems.own_problem`, `destiny.run.own`, `destiny.run.own`). Inside, nobody asks
+(`destiny.problems.own_problem`, `destiny.run.own`). Inside, nobody asks
 whether a member is there. The contract of step rules is `destiny.steps.StepRule`, that of engines is in
 `destiny.engines.team`.
 """
 
-from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase, Bounds, Method, Observer
+from destiny.protocols.algorithms import (
+    About,
+    Agents,
+    Algorithm,
+    AlgorithmBase,
+    Bounds,
+    Method,
+    Observer,
+    Trait,
+)
 from destiny.protocols.arrays import Array, State
-from destiny.protocols.networks import Topology, TopologyBase
+from destiny.protocols.networks import Topology, TopologyBase, Tree, spanning_tree
 from destiny.protocols.problems import (
     CountedSamples,
     GeneralisedHosted,
@@ -23,7 +32,6 @@ from destiny.protocols.problems import (
     Regulariser,
     Sampled,
 )
-from destiny.protocols.tree import Tree, spanning_tree
 from destiny.protocols.wrapping import forward
 
 __all__ = [
@@ -48,6 +56,7 @@ __all__ = [
     "State",
     "Topology",
     "TopologyBase",
+    "Trait",
     "Tree",
     "forward",
     "spanning_tree",

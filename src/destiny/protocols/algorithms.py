@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.errors import SettingsError
 from destiny.protocols.arrays import Array, State
 from destiny.protocols.networks import TopologyBase
 from destiny.protocols.problems import Regulariser
@@ -103,9 +104,36 @@ class Observer(Protocol):
         """M X at one common X, ``(n, q) -> (n, q)``; X itself where the constraint is X^T X = I."""
 
 
+Trait: TypeAlias = Literal[
+    "alone",
+    "axes",
+    "fixed",
+    "generalised",
+    "inexact",
+    "reconstruction",
+    "regularised",
+    "semidefinite",
+    "star",
+    "stochastic",
+    "totals",
+    "variance_reduced",
+]
+"""What a method can do or needs; `About` says what each means."""
+
+
 @dataclass(frozen=True)
 class About:
-    """Properties of a method, which the tests verify."""
+    """Properties of a method, which the tests verify; ``"regularised" in about`` asks for one of its traits.
+
+    Traits are "alone" (a method for one agent, d = 1), "axes" (columns tend to the eigenvectors themselves
+    rather than to a basis of their span), "fixed" (W must be symmetric and the same in every round),
+    "generalised" (takes the constraint X^T M X = I), "inexact" (stalls at a bias, or needs vanishing steps),
+    "reconstruction" (from a description: it may differ in details from the method of the paper),
+    "regularised" (minimises f + r for a regulariser r with a prox), "semidefinite" (f must be that of a
+    positive semidefinite matrix, which noise may have made indefinite), "star" (needs a coordinator linked to
+    all others), "stochastic" (takes gradients of mini-batches), "totals" (averages by `Agents.all_reduce`)
+    and "variance_reduced" (the errors of its mini-batches vanish, so that its steps need not).
+    """
 
     title: str
     """Its name in papers."""
@@ -121,36 +149,20 @@ class About:
     """Further numbers if the step size (or rho) is chosen automatically."""
     rounds: int | str = 1
     """Rounds of a step, or the name of the setting that says how many."""
-    totals: bool = False
-    """Whether it averages by `Agents.all_reduce`, which takes whole numbers."""
     averaged: str = ""
-    """What of each agent is averaged so, in words: neighbours read it in plain messages."""
-    exact: bool = True
-    """Whether it converges to a stationary point; otherwise it stalls at a bias, or needs vanishing steps."""
+    """What of each agent is averaged by "totals", in words: neighbours read it in plain messages."""
     needs: str = "doubly stochastic W"
     """Requirements on the network."""
-    fixed: bool = False
-    """Whether W must be symmetric and the same in every round."""
     problem: str | None = None
     """The only kind of problem it solves; None means any f."""
-    semidefinite: bool = False
-    """Whether f must be that of a positive semidefinite matrix, which noise may have made indefinite."""
-    alone: bool = False
-    """A method for one agent (d = 1)."""
-    axes: bool = False
-    """Whether the columns tend to the eigenvectors themselves rather than to a basis of their span."""
-    stochastic: bool = False
-    """Whether it takes gradients of mini-batches."""
-    variance_reduced: bool = False
-    """Whether the errors of its mini-batches vanish, so that it converges with steps that do not."""
-    regularised: bool = False
-    """Whether it minimises f + r for a regulariser r with a prox; otherwise smooth f only."""
-    generalised: bool = False
-    """Whether it takes the constraint X^T M X = I; otherwise X^T X = I only."""
-    star: bool = False
-    """Whether it needs a star: a coordinator linked to all others."""
-    reconstruction: bool = False
-    """Reconstructed from a description: it may differ in details from the method of the paper."""
+    traits: frozenset[Trait] = frozenset()
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.traits - set(get_args(Trait))):
+            raise SettingsError(f"traits of a method must be among {get_args(Trait)}; found {unknown}")
+
+    def __contains__(self, trait: Trait) -> bool:
+        return trait in self.traits
 
     def rounds_of(self, settings: object) -> int:
         """Rounds of a step with these settings."""
@@ -216,7 +228,7 @@ class AlgorithmBase(ABC):
     @property
     def exact(self) -> bool:
         """Whether it converges to a stationary point, as far as it says."""
-        return self.about is None or self.about.exact
+        return self.about is None or "inexact" not in self.about
 
     @property
     def opening(self) -> int:

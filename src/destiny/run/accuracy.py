@@ -15,7 +15,7 @@ from destiny.geometry.own_units import NOISE, Gradient, OwnUnits, lowest_curvatu
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import norm, transpose
 from destiny.problems.quadratic import Quadratic
-from destiny.protocols import Array, Hosted, Regulariser
+from destiny.protocols import Array, Hosted, ProblemBase, Regulariser
 from destiny.run.metrics import Composite, Measures
 from destiny.run.stopping import CONVERGED, Stop
 
@@ -89,14 +89,10 @@ class Resolution:
 
 
 def resolve(
-    gradient: Gradient,
-    X: Array,
-    *,
-    quadratic: bool,
-    regulariser: Regulariser | None = None,
-    mass: MassMatrix | None = None,
+    gradient: Gradient, X: Array, problem: ProblemBase, mass: MassMatrix | None = None
 ) -> Resolution | None:
     """The resolution of an answer X ``(n, p)``, by gradients of the whole network; None if f is flat."""
+    quadratic, regulariser = problem.quadratic, problem.regulariser
     scale = float(np.abs(gradient(X)).max())
     if not 0 < scale < np.inf:
         return None

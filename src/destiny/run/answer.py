@@ -61,14 +61,7 @@ def make_result(
         stop = contradicted(stop, observed.measures, tolerance)
     if finite and stop.converged:
         seen = max(tolerance, observed.measures.worst)  # a rule of the user's own may ask for less
-        found = resolve(
-            team.gradient,
-            X,
-            quadratic=problem.quadratic,
-            regulariser=problem.regulariser,
-            mass=moment.mass,
-        )
-        stop, more = judged(stop, found, seen)
+        stop, more = judged(stop, resolve(team.gradient, X, problem, moment.mass), seen)
         sentences += more
     if finite and (problem.principal_axes or plan.parts):
         gradient = team.gradient(X)

@@ -48,7 +48,7 @@ def sentences(run: Run) -> list[str]:
     limit, messages = run.options.rounds, run.options.messages
     sent = silent_step(run.plan.problem, run.plan.network, run.plan.algorithm, run.plan.X[0], 0, messages)
     about = run.plan.algorithm.about
-    totals, a_sum = about is not None and about.totals, max(1, run.plan.algorithm.rounds_per_step)
+    totals, a_sum = about is not None and "totals" in about, max(1, run.plan.algorithm.rounds_per_step)
     message = f"up to {amount(sent.largest, sent.bytes)}"
     lines = [f"in a round every agent sends each neighbour {message}"]
     if totals:

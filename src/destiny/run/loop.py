@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from destiny.engines import Local
-from destiny.engines.hosted import HostedAgents
+from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers.plain import PLAIN, Messages, as_messages
 from destiny.engines.silent_agents import silent
 from destiny.engines.team import Engine, Team
-from destiny.engines.traffic import Traffic
 from destiny.geometry.generalised import MassMatrix
 from destiny.protocols import Algorithm, AlgorithmBase, Array, Objective, Problem, Topology
 from destiny.run import metrics

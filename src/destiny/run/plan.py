@@ -30,12 +30,14 @@ from destiny.protocols import (
     Regulariser,
     Topology,
     TopologyBase,
+    Trait,
 )
 from destiny.run.choice import Choice, choose
 from destiny.run.own import as_algorithm, as_topology, settings_of
 from destiny.run.parts.part import RunPart
 from destiny.storage.checkpoint import network_digest
 
+MARKED: tuple[Trait, ...] = ("regularised", "generalised")  # of methods that a refusal names
 SYMMETRIC = 1e-10  # largest difference of two weights that must be equal: rounding
 
 
@@ -84,11 +86,11 @@ class Plan:
         regulariser = self.problem.regulariser
         table: dict[str, Any] = {
             "shape": list(self.X.shape),
-            # The network first: settings may follow from it.
+            # Messages and the network first: settings may follow from them.
+            "messages": str(self.messages),
             "network": network_digest(self.network),
             "settings": settings_of(self.algorithm),
             "regulariser": None if regulariser is None else repr(regulariser),
-            "messages": str(self.messages),
         }
         for part in self.parts:
             table |= part.identity()
@@ -197,7 +199,7 @@ def prepared_algorithm(
     """The algorithm, once it fits problem and network, with what all agents must be told of the network."""
     given = as_algorithm(algorithm)
     require_fit(given, problem)
-    if given.about is not None and given.about.fixed:
+    if given.about is not None and "fixed" in given.about:
         _require_static(given.about, network)
     return given.on(network)
 
@@ -213,8 +215,7 @@ def require_able(about: About, needs: Needs) -> None:
     for applies, sentence in REFUSED:
         if applies(about, needs):
             able = {
-                name: ", ".join(method.kind for method in METHODS if getattr(method.about, name))
-                for name in ("regularised", "generalised")
+                name: ", ".join(method.kind for method in METHODS if name in method.about) for name in MARKED
             }
             solves, kind = (about.problem or "").upper(), needs.kind.upper()
             raise MismatchError(
@@ -245,22 +246,22 @@ REFUSED: tuple[tuple[Callable[[About, Needs], bool], str], ...] = (
         "solves {solves} only; this problem is {kind}: choose a method for any f, such as destiny",
     ),
     (
-        lambda about, needs: about.alone and needs.agents > 1,
+        lambda about, needs: "alone" in about and needs.agents > 1,
         "is a method for one agent; this problem has {needs.agents}: choose a decentralised method, or pool "
         "the data (destiny.problems.pooled)",
     ),
     (
-        lambda about, needs: needs.regulariser is not None and not about.regularised,
+        lambda about, needs: needs.regulariser is not None and "regularised" not in about,
         "needs a smooth objective; this problem has the regulariser {needs.regulariser!r}: choose a method "
         "with a prox ({regularised}), or leave the regulariser out",
     ),
     (
-        lambda about, needs: needs.generalised and not about.generalised,
+        lambda about, needs: needs.generalised and "generalised" not in about,
         "keeps X^T X = I; this problem has the constraint X^T M X = I: choose a method for it "
         "({generalised}), or leave M out",
     ),
     (
-        lambda about, needs: needs.noisy and about.semidefinite,
+        lambda about, needs: needs.noisy and "semidefinite" in about,
         "needs positive semidefinite second moments; those of private data have noise: choose another "
         "method, such as destiny",
     ),

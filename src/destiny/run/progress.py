@@ -1,60 +1,40 @@
-"""A progress bar with the current residuals and the time left; silent where nobody is looking."""
+"""A progress bar with the current residuals and the time left; for whoever looks at a run."""
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from destiny.run.metrics import Measures
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 LEAST = 4  # measurements before anything is said
 HALF = 2  # the newest half of the measurements counts: early rates do not last
 
 
 class ProgressBar:
-    """Rounds done of those to be expected, or allowed while nothing is known.
+    """Rounds done of those to be expected, or allowed while nothing is known."""
 
-    ``show=None`` means: only on a terminal.
-    """
+    def __init__(self, label: str, rounds: int, tolerance: float = 0.0) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
 
-    def __init__(
-        self,
-        label: str,
-        rounds: int,
-        show: bool | None = None,
-        leader: bool = True,
-        tolerance: float = 0.0,
-    ) -> None:
-        visible = leader and (sys.stderr.isatty() if show is None else show)
-        self.bar: Progress | None = None
-        if visible:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self.bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=10),  # leaves room for the residuals on a line of 80
-                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-                TextColumn("{task.fields[left]}"),
-                TextColumn("{task.fields[residuals]}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.task = self.bar.add_task(label, total=rounds, residuals="", left="")
-            self.forecast = TimeLeft(tolerance, rounds)
-            self.shown: Measures | None = None
-            self.bar.start()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),  # leaves room for the residuals on a line of 80
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[residuals]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.task = self.bar.add_task(label, total=rounds, residuals="", left="")
+        self.forecast = TimeLeft(tolerance, rounds)
+        self.shown: Measures | None = None
+        self.bar.start()
 
     def update(self, round: int, measures: Measures | None) -> None:
         """Move on; show the newest measures if there are any."""
-        if self.bar is None:
-            return
         self.bar.update(self.task, completed=round)
         if measures is None or measures is self.shown:
             return
@@ -69,8 +49,8 @@ class ProgressBar:
         )
 
     def close(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        """Take it away."""
+        self.bar.stop()
 
 
 @dataclass

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -135,23 +136,8 @@ def solve(
         A run that diverges or reaches a limit returns a result that says so; only invalid arguments and
         signals raise.
     """
-    options = SolveOptions(
-        start=start,
-        seed=seed,
-        rounds=rounds,
-        seconds=seconds,
-        tolerance=tolerance,
-        decentralised=decentralised,
-        every=every,
-        rules=rules,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-        engine=engine,
-        progress=progress,
-        label=label,
-        messages=as_messages(messages),
-    )
+    given = locals()
+    options = SolveOptions(**{field.name: given[field.name] for field in fields(SolveOptions)})
     result = prepare(problem, network, algorithm, options).go()
     deliver(result.interrupted)
     return result
@@ -188,13 +174,14 @@ class Run:
         if self.engine.leader:
             self._log_start()
         steps = moments(self.plan, self.engine, saved, self._facts())
-        bar: ProgressBar | None = None
+        bar, first = None, 0 if saved is None else saved.facts["step"]
         try:
             for moment in steps:
-                if bar is None:
-                    bar = ProgressBar(self.label, o.rounds, o.progress, moment.team.leader, o.tolerance)
+                if moment.step == first and moment.team.leader and self._looked_at():
+                    bar = ProgressBar(self.label, o.rounds, o.tolerance)
                 stop = driver.after_step(moment, lambda: interrupt.name)
-                bar.update(moment.round, self.observed.measures)
+                if bar is not None:
+                    bar.update(moment.round, self.observed.measures)
                 if stop is not None:
                     result = make_result(
                         moment,
@@ -222,6 +209,10 @@ class Run:
             logger.debug("%s: settings %s", self.label, settings_of(self.plan.algorithm))
         if self.store is not None and (saved := self.store.saved) is not None:
             logger.info("%s: resumed from step %d, %s", self.label, saved.facts["step"], saved.path)
+
+    def _looked_at(self) -> bool:
+        """Whether a progress bar is shown: by default on a terminal only."""
+        return sys.stderr.isatty() if self.options.progress is None else self.options.progress
 
     def _notes(self) -> list[str]:
         return [*([] if self.store is None else self.store.notes), *self.observed.notes]

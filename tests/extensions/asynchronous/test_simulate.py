@@ -18,7 +18,7 @@ from destiny.extensions.asynchronous.simulation.world import AgentFate
 from destiny.extensions.asynchronous.termination import UntilQuiet
 from tests.helpers.small_problems import problem_of, silos_of, small_problem
 
-PAGES = Path(__file__).parents[2] / "docs"
+PAGES = Path(__file__).parents[3] / "docs"
 NETWORK = destiny.networks.erdos_renyi(6, 0.6, seed=3)
 SILOS = [0.7 ** np.arange(12)[:, None] * silo for silo in silos_of("pca", 6)]
 PROBLEM = problem_of("pca", SILOS)
@@ -264,7 +264,9 @@ def test_what_does_not_go_together_is_refused():
     for every in (-1, 2.5, "10"):
         with pytest.raises(SettingsError, match="every must be a whole number"):
             simulate(PROBLEM, NETWORK, every=every)
-    with pytest.raises(SettingsError, match=r"must be a destiny\.extensions\.asynchronous\.World; found dict"):
+    with pytest.raises(
+        SettingsError, match=r"must be a destiny\.extensions\.asynchronous\.World; found dict"
+    ):
         simulate(PROBLEM, NETWORK, {"loss": 0.1})
     with pytest.raises(SettingsError, match="an object such as"):
         simulate(PROBLEM, NETWORK, algorithm=DestinyAsync)

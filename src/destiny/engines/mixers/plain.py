@@ -183,7 +183,7 @@ def from_keys(table: Mapping[str, Any]) -> Messages:
 
 def separate(received: Sequence[Array], widths: Sequence[int]) -> list[Array]:
     """Blocks of these widths, each in an array of its own, where they may lie side by side in one."""
-    if len(received) >= len(widths):
+    if len(received) >= len(widths) and received[0].shape[1] == widths[0]:
         return list(received[: len(widths)])
     ends = accumulate(widths)
     return [

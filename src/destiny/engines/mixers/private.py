@@ -56,11 +56,11 @@ class Private(Messages):
         """Refuse networks and methods from which more than totals would be learnt."""
         super().check(network, method)
         about = method.about
-        if about is not None and about.alone:
+        if about is not None and "alone" in about:
             raise MismatchError(
                 f"{about.title} is a method for one agent, which has nobody to hide from: leave private out"
             )
-        if about is not None and not about.totals:  # one of a user's own is refused when it averages
+        if about is not None and "totals" not in about:  # one of a user's own is refused when it averages
             raise MismatchError(
                 f"private messages are sums over all agents, which {method.kind} does not use: use "
                 f"{METHODS}, which need a smooth objective, X^T X = I and no mini-batches, or leave "

@@ -68,7 +68,7 @@ class Quantized(Messages):
     def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
         """Refuse networks that change, and methods by exact sums."""
         super().check(network, method)
-        if method.about is not None and method.about.totals:
+        if method.about is not None and "totals" in method.about:
             raise MismatchError(
                 f"{method.kind} averages by exact totals, which need numbers of {FULL} bits; found {self}: "
                 "leave bits out, or use destiny-momentum"
@@ -102,19 +102,26 @@ class QuantizedMixer(Mixer):
 
     def __init__(self, hosted: int, bits: int) -> None:
         self.hosted, self.bits = hosted, bits
-        self.copies: Copies | None = None
+        self.begun = False
+        self.pairs: dict[tuple[Slot, int], Array] = {}
+        """Copies by slot and width, P and M ``(hosted, 2, width)``."""
         self.weights: csr_array[Any, Any] | None = None
         self.call, self.next_call = OUTSIDE, OUTSIDE
 
     def begin(self, arrays: Mapping[str, Array]) -> None:
         """With the copies of a checkpoint, or none."""
-        self.copies = Copies.load(self.hosted, self.bits, arrays)
+        self.begun = True
+        for name, array in arrays.items():
+            if name.startswith(PREFIX):
+                call, k, width = map(int, name.removeprefix(PREFIX).split("/"))
+                if array.shape != (self.hosted, 2, width):
+                    raise ValueError(f"{name} has shape {array.shape}")
+                self.pairs[(call, k), width] = np.array(array)
 
     def begin_step(self) -> None:
         """Number the calls of `mix` from here on: each call of a step has copies of its own."""
         self.next_call = 0
-        if self.copies is not None:
-            self.copies.forget(OUTSIDE)
+        self.pairs = {key: pair for key, pair in self.pairs.items() if key[0][0] != OUTSIDE}
 
     def begin_call(self, again: bool) -> None:
         """The next number; ``again``, the last one."""
@@ -123,36 +130,53 @@ class QuantizedMixer(Mixer):
             self.next_call += self.call != OUTSIDE
 
     def end_steps(self) -> None:
-        """From here on messages of the same widths share their copies."""
+        """From here on messages share the copies of the first call, in which iterates were sent."""
         self.next_call = OUTSIDE
-        if self.copies is not None:  # what is averaged in the end are the iterates, sent in the first call
-            self.copies.pass_on(0, OUTSIDE)
+        self.pairs = {((OUTSIDE, k), w): pair for ((call, k), w), pair in self.pairs.items() if call == 0}
 
     def mix(self, links: Links, blocks: Sequence[Array]) -> list[Array]:
-        """The averages, from what the rounded differences mix to."""
+        """The averages, from what the rounded differences mix to; the copies follow."""
         self._require_same(links)
-        if self.copies is None:
+        if not self.begun:
             return super().mix(links, blocks)
-        widths = tuple(block.shape[1] for block in blocks)
-        shape = layout(widths, self.bits)
-        parts = self.copies.differences(self.call, blocks)
+        shape = layout(tuple(block.shape[1] for block in blocks), self.bits)
+        parts = [self._difference(k, block) for k, block in enumerate(blocks)]
         words, numbers = shape.pack(parts)
-        received = links.swap([words, numbers], sum(widths), shape.bytes)
+        received = links.swap([words, numbers], sum(shape.widths), shape.bytes)
         heard = shape.unpack(*separate(received, [words.shape[1], numbers.shape[1]]))
-        return self.copies.add(self.call, blocks, parts, [links.rows @ part for part in heard])
+        mixed = [links.rows @ part for part in heard]
+        for k, (block, (unit, whole)) in enumerate(zip(blocks, parts, strict=True)):
+            if whole is not None:
+                pair = self._copies(k, block)
+                pair[:, 0] += whole * unit
+                pair[:, 1] += mixed[k]
+                mixed[k] = block + (pair[:, 1] - pair[:, 0])
+        return mixed
+
+    def _copies(self, k: int, block: Array) -> Array:
+        """Those of the k-th array of a message; zeros if it is new."""
+        width = block.shape[1]
+        return self.pairs.setdefault(((self.call, k), width), np.zeros((self.hosted, 2, width)))
+
+    def _difference(self, k: int, block: Array) -> tuple[Array, Integers | None]:
+        """What to send of a block: units and whole numbers, or a narrow block as it is."""
+        if block.shape[1] <= NARROW:
+            return block, None
+        return quantise(block - self._copies(k, block)[:, 0], self.bits)
 
     def gossip_bytes(self, widths: tuple[int, ...]) -> int:
         return layout(widths, self.bits).bytes
 
     def arrays(self) -> dict[str, Array]:
-        return {} if self.copies is None else self.copies.arrays()
+        """P and M by slot and width."""
+        return {f"{PREFIX}{call}/{k}/{width}": pair for ((call, k), width), pair in self.pairs.items()}
 
     def _require_same(self, links: Links) -> None:
         before, W = self.weights, links.weights
         if W is before:
             return
         self.weights = W
-        if self.copies is None or before is None or (before.shape == W.shape and abs(before - W).max() == 0):
+        if not self.begun or before is None or (before.shape == W.shape and abs(before - W).max() == 0):
             return
         raise NetworkError(
             f"messages of {self.bits} bits need a static network, as {WHY}; this one changed on the way: "
@@ -228,74 +252,6 @@ def quantise(A: Array, bits: int) -> tuple[Array, Integers]:
     if not usable.all():
         scaled[~usable[:, 0]] = 0.0
     return unit, np.rint(scaled, out=scaled).astype(TYPES[bits])
-
-
-class Copies:
-    """The copies P and M of the agents hosted in one place, for all slots of a run so far."""
-
-    def __init__(self, hosted: int, bits: int) -> None:
-        self.hosted, self.bits = hosted, bits
-        self.pairs: dict[tuple[Slot, int], Array] = {}
-        """By slot and width, P and M ``(hosted, 2, width)``."""
-
-    def at(self, slot: Slot, width: int) -> Array:
-        """Those of an array; zeros if it is new."""
-        return self.pairs.setdefault((slot, width), np.zeros((self.hosted, 2, width)))
-
-    def differences(self, call: int, blocks: Sequence[Array]) -> list[tuple[Array, Integers | None]]:
-        """What to send of each block: units and whole numbers, or a narrow block as it is."""
-        parts: list[tuple[Array, Integers | None]] = []
-        for k, block in enumerate(blocks):
-            if (width := block.shape[1]) <= NARROW:
-                parts.append((block, None))
-            else:
-                parts.append(quantise(block - self.at((call, k), width)[:, 0], self.bits))
-        return parts
-
-    def add(
-        self,
-        call: int,
-        blocks: Sequence[Array],
-        parts: Sequence[tuple[Array, Integers | None]],
-        mixed: Sequence[Array],
-    ) -> list[Array]:
-        """The mixed blocks, from the parts sent of each and what these mix to; the copies follow."""
-        results: list[Array] = []
-        for k, (block, (unit, whole), change) in enumerate(zip(blocks, parts, mixed, strict=True)):
-            if whole is None:
-                results.append(change)
-                continue
-            pair = self.at((call, k), block.shape[1])
-            pair[:, 0] += whole * unit
-            pair[:, 1] += change
-            results.append(block + (pair[:, 1] - pair[:, 0]))
-        return results
-
-    def forget(self, call: int) -> None:
-        """Let go of the copies of a call."""
-        for key in [key for key in self.pairs if key[0][0] == call]:
-            del self.pairs[key]
-
-    def pass_on(self, call: int, to: int) -> None:
-        """Use the copies of one call for another, and let go of all others."""
-        self.pairs = {((to, k), w): pair for ((c, k), w), pair in self.pairs.items() if c == call}
-
-    def arrays(self) -> dict[str, Array]:
-        """For a checkpoint: P and M by slot and width, agents on axis 0."""
-        return {f"{PREFIX}{call}/{k}/{width}": pair for ((call, k), width), pair in self.pairs.items()}
-
-    @classmethod
-    def load(cls, hosted: int, bits: int, arrays: Mapping[str, Array]) -> Copies:
-        """From the arrays of a checkpoint, others among them; raises ValueError if they are damaged."""
-        found = cls(hosted, bits)
-        for name, array in arrays.items():
-            if not name.startswith(PREFIX):
-                continue
-            call, k, width = map(int, name.removeprefix(PREFIX).split("/"))
-            if array.shape != (hosted, 2, width):
-                raise ValueError(f"{name} has shape {array.shape}")
-            found.pairs[(call, k), width] = np.array(array)
-        return found
 
 
 KEYS["bits"] = Quantized.from_key

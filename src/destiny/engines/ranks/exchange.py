@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from destiny.engines.hosted import rows_of
+from destiny.engines.exchange import rows_of
 from destiny.engines.placement import spell
 from destiny.engines.ranks.guard import Watch
 from destiny.engines.tree_sum import Row

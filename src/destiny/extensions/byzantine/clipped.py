@@ -52,7 +52,7 @@ class Clipped(Messages):
     def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
         """Refuse networks with too few neighbours, and methods that need exact averages."""
         super().check(network, method)
-        if method.about is not None and method.about.totals:
+        if method.about is not None and "totals" in method.about:
             raise MismatchError(
                 f"{method.kind} averages by exact totals, which Byzantine agents could falsify; found "
                 f"{self}: leave clip out, or choose a method that only mixes, such as dgd"

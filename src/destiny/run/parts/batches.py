@@ -33,13 +33,13 @@ def require_stochastic(algorithm: Method, drawn: Sequence[tuple[int, int]]) -> N
     about = algorithm.about
     if about is None or not drawn:
         return
-    if not about.stochastic:
-        names = ", ".join(method.kind for method in METHODS if method.about.stochastic)
+    if "stochastic" not in about:
+        names = ", ".join(method.kind for method in METHODS if "stochastic" in method.about)
         raise MismatchError(
             f"{about.title} needs full gradients; this problem draws mini-batches of {drawn[0][0]}: choose "
             f"a stochastic method ({names}), or leave batch out"
         )
-    if not about.variance_reduced and not isinstance(algorithm.step_rule, STEADY):
+    if "variance_reduced" not in about and not isinstance(algorithm.step_rule, STEADY):
         names = " or ".join(steady.__name__ for steady in STEADY)
         raise MismatchError(
             f"{about.title} with mini-batches needs a step size that does not look at gradients; found "

@@ -44,7 +44,8 @@ class PrivateData(RunPart):
 
     def require_same(self, saved: Saved) -> None:
         """Refuse a checkpoint whose noise cannot be drawn again."""
-        if saved.facts.get(DIGEST) not in (None, self.part.source.fingerprint):
+        before = saved.facts.get("identity", {}).get(IDENTITY)
+        if before == self.identity()[IDENTITY] and saved.facts.get(DIGEST) != self.part.source.fingerprint:
             raise saved.refuse(
                 "belongs to private data with other noise, whose secret was not kept: give privacy a secret "
                 "(the name of a file) before the first run to resume it in another process"

@@ -292,7 +292,7 @@ class AsyncRun:
             stop = contradicted(stop, measures, self.options.tolerance)
         if finite and stop.converged:
             seen = max(self.options.tolerance, measures.worst)
-            found = resolve(log.observer.gradient, answer, quadratic=self.problem.quadratic)
+            found = resolve(log.observer.gradient, answer, self.problem)
             if found is not None:
                 stop, remarks = found.judge(stop, seen), found.remarks(seen)
         if finite and self.problem.principal_axes:
