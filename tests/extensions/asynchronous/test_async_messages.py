@@ -20,18 +20,18 @@ from destiny.extensions.asynchronous.agents.belief import Trim
 from destiny.extensions.asynchronous.agents.message_codec import MessageCodec
 from destiny.extensions.asynchronous.async_protocol import LIFE
 from destiny.extensions.asynchronous.destiny_async import DestinyAsync
-from destiny.extensions.asynchronous.termination import UntilQuiet
+from destiny.extensions.asynchronous.termination import TerminationDetection
 from destiny.storage.checkpoint import flatten
 from tests.helpers.async_agents import AsyncAgents
 from tests.helpers.small_problems import small_problem
 
 NETWORK = destiny.networks.ring(3)
-METHOD = UntilQuiet(DestinyAsync(), 1e-6).on(NETWORK)
+METHOD = TerminationDetection(DestinyAsync(), 1e-6).on(NETWORK)
 
 
 def letters(rounds=3):
     """Messages of agent 1 one after the other, of agents that hear everything."""
-    agents = AsyncAgents(problem(), NETWORK, UntilQuiet(DestinyAsync(), 1e-6))
+    agents = AsyncAgents(problem(), NETWORK, TerminationDetection(DestinyAsync(), 1e-6))
     made = []
     for _ in range(rounds):
         agents.lockstep()

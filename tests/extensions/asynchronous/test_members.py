@@ -25,7 +25,7 @@ from destiny.extensions.asynchronous.members import (
     restricted,
 )
 from destiny.extensions.asynchronous.simulation.simulated_membership import ChangingAgents, late_agents
-from destiny.extensions.asynchronous.termination import ALL_QUIET, DONE, OUT, UntilQuiet
+from destiny.extensions.asynchronous.termination import ALL_QUIET, DONE, OUT, TerminationDetection
 from tests.helpers.async_agents import AsyncAgents
 from tests.helpers.restless import Restless
 from tests.helpers.small_problems import small_problem
@@ -42,7 +42,9 @@ class Nothing:
 
 def restless(late=(), **settings):
     """Four agents on a ring that compute nothing."""
-    agents = AsyncAgents(small_problem("pca", agents=4), RING, UntilQuiet(Restless(**settings), 0.5, late))
+    agents = AsyncAgents(
+        small_problem("pca", agents=4), RING, TerminationDetection(Restless(**settings), 0.5, late)
+    )
     agents.records = [Record(first_standing(4, late)) for _ in range(4)]
     return agents
 
@@ -232,7 +234,9 @@ def random_run(seed):
         forget=0.2,
         seed=seed,
     )
-    method = UntilQuiet(Restless(rng.choice([0.7, 0.95]), int(rng.choice([1, 30]))), 0.5, late_agents(world))
+    method = TerminationDetection(
+        Restless(rng.choice([0.7, 0.95]), int(rng.choice([1, 30]))), 0.5, late_agents(world)
+    )
     hosts = [HostedAgent(i, Nothing(), W) for i in range(d)]
     agents = ChangingAgents(hosts, method, rng.standard_normal((d, 1, 1)), world)
     removals = rng.random() < 0.3

@@ -15,7 +15,7 @@ from destiny.extensions.asynchronous.local_agent import HostedAgent
 from destiny.extensions.asynchronous.simulation.events import AsyncAgents
 from destiny.extensions.asynchronous.simulation.traces import read_traces
 from destiny.extensions.asynchronous.simulation.world import AgentFate
-from destiny.extensions.asynchronous.termination import UntilQuiet
+from destiny.extensions.asynchronous.termination import TerminationDetection
 from tests.helpers.small_problems import problem_of, silos_of, small_problem
 
 PAGES = Path(__file__).parents[3] / "docs"
@@ -60,7 +60,7 @@ def test_agents_of_a_dense_network_come_to_rest_though_all_they_hear_is_old(worl
 @pytest.mark.parametrize("decentralised", [False, True])
 def test_messages_leave_at_once_if_the_gradient_was_computed_ahead(decentralised):
     method = DestinyAsync(lambda_=0.5)
-    method = UntilQuiet(method, 1e-6) if decentralised else method
+    method = TerminationDetection(method, 1e-6) if decentralised else method
     W = NETWORK.at(0)
     hosts = [HostedAgent(i, PROBLEM.host([i]), W) for i in range(6)]
     X = np.repeat(destiny.stiefel.random_point(12, 3, seed=0)[None], 6, axis=0)

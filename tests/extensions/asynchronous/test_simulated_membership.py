@@ -17,7 +17,7 @@ from destiny.extensions.asynchronous.simulation.simulated_membership import (
     check_world,
     slowest_of_all,
 )
-from destiny.extensions.asynchronous.termination import UntilQuiet
+from destiny.extensions.asynchronous.termination import TerminationDetection
 
 RNG = np.random.default_rng(0)
 SILOS = [RNG.standard_normal((10, 25)) * 0.7 ** np.roll(np.arange(10), i)[:, None] for i in range(6)]
@@ -117,7 +117,7 @@ def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
     W = NETWORK.at(0)
     hosts = [HostedAgent(i, PROBLEM.host([i]), W) for i in range(6)]
     X = np.repeat(destiny.stiefel.random_point(10, 2, seed=0)[None], 6, axis=0)
-    agents = ChangingAgents(hosts, UntilQuiet(Woken(lambda_=0.9), -1.0, late=(5,)), X, world)
+    agents = ChangingAgents(hosts, TerminationDetection(Woken(lambda_=0.9), -1.0, late=(5,)), X, world)
     used, checked = {}, 0
     for i in agents.run():
         if agents.time > 180:

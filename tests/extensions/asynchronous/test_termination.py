@@ -5,7 +5,7 @@ import pytest
 
 import destiny
 from destiny.extensions.asynchronous.destiny_async import DestinyAsync
-from destiny.extensions.asynchronous.termination import DONE, SLACK, UntilQuiet
+from destiny.extensions.asynchronous.termination import DONE, SLACK, TerminationDetection
 from tests.helpers.async_agents import AsyncAgents, measures
 from tests.helpers.small_problems import small_problem
 
@@ -26,7 +26,7 @@ def run_until_done(agents, events):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_all_stop_and_the_answer_is_there(seed):
     problem = small_problem("pca")
-    agents = AsyncAgents(problem, NETWORK, UntilQuiet(DestinyAsync(), 1e-6))
+    agents = AsyncAgents(problem, NETWORK, TerminationDetection(DestinyAsync(), 1e-6))
     first = measures(problem, agents.X)[0]
     run_until_done(agents, agents.chaos(np.random.default_rng(seed), 20_000, loss=0.2))
     slope, apart, infeasible = measures(problem, agents.X)
@@ -35,14 +35,14 @@ def test_all_stop_and_the_answer_is_there(seed):
 
 def test_nobody_stops_while_one_is_not_heard():
     """Five agents of which one is away look at rest, and are not."""
-    agents = AsyncAgents(small_problem("pca"), NETWORK, UntilQuiet(DestinyAsync(), 1e-3))
+    agents = AsyncAgents(small_problem("pca"), NETWORK, TerminationDetection(DestinyAsync(), 1e-3))
     for _ in agents.chaos(np.random.default_rng(0), 2500, speeds=[1, 1, 1, 1, 1, 0]):
         pass
     assert not any(agents.algorithm.done(s, a) for s, a in zip(agents.states, agents.agents, strict=True))
 
 
 def test_an_answer_to_an_earlier_message_is_no_answer():
-    agents = AsyncAgents(small_problem("pca"), NETWORK, UntilQuiet(DestinyAsync(), np.inf))
+    agents = AsyncAgents(small_problem("pca"), NETWORK, TerminationDetection(DestinyAsync(), np.inf))
     first = agents.wake(0)  # before the first wake nobody is quiet
     for j in (1, 5):
         agents.deliver(first, j)
@@ -54,7 +54,7 @@ def test_an_answer_to_an_earlier_message_is_no_answer():
 
 def test_who_comes_back_stops_too_and_knows_it_from_the_others():
     problem = small_problem("pca")
-    agents = AsyncAgents(problem, NETWORK, UntilQuiet(DestinyAsync(), 1e-6))
+    agents = AsyncAgents(problem, NETWORK, TerminationDetection(DestinyAsync(), 1e-6))
     early = None
     for event, _ in enumerate(agents.chaos(np.random.default_rng(2), 20_000)):
         early = agents.states[3] if event == 300 else early
@@ -72,7 +72,7 @@ def test_who_comes_back_stops_too_and_knows_it_from_the_others():
 def test_one_agent_alone_stops():
     problem = destiny.problems.PCA([np.random.default_rng(0).standard_normal((6, 40))], 2)
     network = destiny.networks.complete(1)
-    agents = AsyncAgents(problem, network, UntilQuiet(DestinyAsync(lambda_=0), 1e-6))
+    agents = AsyncAgents(problem, network, TerminationDetection(DestinyAsync(lambda_=0), 1e-6))
     while not agents.algorithm.done(agents.states[0], agents.agents[0]):
         agents.wake(0)
     assert agents.algorithm.all_done(agents.states[0])
@@ -82,7 +82,7 @@ def test_one_agent_alone_stops():
 def test_an_agent_that_is_done_answers_without_moving_and_brings_the_others_home():
     """It may have passed its iterate on already; somebody else falls back to the start at that moment."""
     problem = small_problem("pca")
-    agents = AsyncAgents(problem, NETWORK, UntilQuiet(DestinyAsync(), 1e-6))
+    agents = AsyncAgents(problem, NETWORK, TerminationDetection(DestinyAsync(), 1e-6))
     method, start, done = agents.algorithm, agents.states[3], {}
     first = measures(problem, agents.X)[0]
     for _ in range(3000):
@@ -107,7 +107,7 @@ def test_an_agent_that_is_done_answers_without_moving_and_brings_the_others_home
 
 
 def test_who_gives_up_ends_everybody():
-    agents = AsyncAgents(small_problem("pca"), NETWORK, UntilQuiet(DestinyAsync(), 1e-6))
+    agents = AsyncAgents(small_problem("pca"), NETWORK, TerminationDetection(DestinyAsync(), 1e-6))
     method = agents.algorithm
     agents.lockstep()
     agents.states[0] = method.give_up(agents.states[0], agents.agents[0])

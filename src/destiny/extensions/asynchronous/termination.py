@@ -28,7 +28,7 @@ LARGEST = 2.0**53  # a stamp is a whole number below: exact in float64
 
 
 @dataclass(frozen=True)
-class Letter:
+class StampedMessage:
     """A message of the method, and what its sender knows of all levels (`Message`)."""
 
     message: Any
@@ -77,7 +77,7 @@ class StoppingState:
 
 
 @dataclass(frozen=True)
-class UntilQuiet(AsyncAlgorithmBase):
+class TerminationDetection(AsyncAlgorithmBase):
     """An asynchronous method whose agents agree who takes part, and when to stop. Every member has a level:
 
         0  its residual is above the tolerance
@@ -117,7 +117,7 @@ class UntilQuiet(AsyncAlgorithmBase):
         """What the method says of itself."""
         return self.inner.about
 
-    def on(self, network: TopologyBase) -> UntilQuiet:
+    def on(self, network: TopologyBase) -> TerminationDetection:
         """The same with what the method needs to know of a network."""
         return replace(self, inner=self.inner.on(network))
 
@@ -132,8 +132,8 @@ class UntilQuiet(AsyncAlgorithmBase):
         return replace(state, inner=self.inner.restart(state.inner, life), busy=np.asarray(np.inf))
 
     def wake(
-        self, state: StoppingState, inbox: Sequence[Letter], agent: LocalAgent
-    ) -> tuple[StoppingState, Letter]:
+        self, state: StoppingState, inbox: Sequence[StampedMessage], agent: LocalAgent
+    ) -> tuple[StoppingState, StampedMessage]:
         """One iteration of the method, and the agent's level after it; of one that has left, an answer."""
         s, news = self._hear(state, inbox, agent)
         if not self.takes_part(s, agent):
@@ -151,7 +151,7 @@ class UntilQuiet(AsyncAlgorithmBase):
         levels[agent.index] = _level(levels[others]) if quiet else BUSY
         stamps[agent.index] = message.stamp
         s = replace(s, inner=inner, levels=levels, stamps=stamps, busy=busy)
-        return s, Letter(message, levels, stamps, s.standing)
+        return s, StampedMessage(message, levels, stamps, s.standing)
 
     def compute(self, state: StoppingState, agent: LocalAgent) -> StoppingState:
         """What the method computes before its next wake; nothing for one that does not take part."""
@@ -160,15 +160,15 @@ class UntilQuiet(AsyncAlgorithmBase):
         return replace(state, inner=self.inner.compute(state.inner, AmongMembers(agent, state.standing)))
 
     def answer(
-        self, state: StoppingState, inbox: Sequence[Letter], agent: LocalAgent
-    ) -> tuple[StoppingState, Letter]:
+        self, state: StoppingState, inbox: Sequence[StampedMessage], agent: LocalAgent
+    ) -> tuple[StoppingState, StampedMessage]:
         """Say the same again, level included, with an echo of what has come."""
         s, news = self._hear(state, inbox, agent)
         inner, message = self.inner.answer(s.inner, news, AmongMembers(agent, s.standing))
         stamps = s.stamps.copy()
         stamps[agent.index] = message.stamp
         s = replace(s, inner=inner, stamps=stamps)
-        return s, Letter(message, s.levels, stamps, s.standing)
+        return s, StampedMessage(message, s.levels, stamps, s.standing)
 
     def give_up(self, state: StoppingState, agent: LocalAgent) -> StoppingState:
         """The same at level 4, which ends the run of everybody who hears of it."""
@@ -224,7 +224,7 @@ class UntilQuiet(AsyncAlgorithmBase):
 
     # The end
 
-    def flaw(self, message: Letter) -> str | None:
+    def flaw(self, message: StampedMessage) -> str | None:
         """What no agent of this method sends: of the method, and of levels, stamps and standings."""
         m = message
         if (why := self.inner.flaw(m.message)) is not None:
@@ -260,7 +260,7 @@ class UntilQuiet(AsyncAlgorithmBase):
         return bool(state.levels[agent.index] >= ALL_QUIET)
 
     def _hear(
-        self, s: StoppingState, inbox: Sequence[Letter], agent: LocalAgent
+        self, s: StoppingState, inbox: Sequence[StampedMessage], agent: LocalAgent
     ) -> tuple[StoppingState, list[Any]]:
         """The newest word of every agent and echo of every neighbour; and the messages to compute with.
 

@@ -26,7 +26,7 @@ from destiny.extensions.asynchronous.agents.replay_log import FILE, ReplayLog
 from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithmBase
 from destiny.extensions.asynchronous.local_agent import HostedAgent
 from destiny.extensions.asynchronous.members import LEFT, MEMBER, are_members, epoch
-from destiny.extensions.asynchronous.termination import Letter, StoppingState, UntilQuiet
+from destiny.extensions.asynchronous.termination import StampedMessage, StoppingState, TerminationDetection
 from destiny.geometry.stiefel import random_point, violation
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array
@@ -151,7 +151,7 @@ class AsyncAgent(AgentProcess):
         )
         self.exchange.life, self.exchange.stamp = life, 0.0
 
-    def come_late(self) -> Letter:
+    def come_late(self) -> StampedMessage:
         """Wait until a neighbour sends a message as to a member: the agent begins where that one is."""
         index, connections = self.settings.index, self.connections
         self.view.phase = "waiting to be let in"
@@ -252,7 +252,7 @@ class AsyncAgent(AgentProcess):
         """Whether this agent is a member, as far as it knows."""
         return self.method.takes_part(self.state, self.agent)
 
-    def say_again(self, letters: list[Letter]) -> None:
+    def say_again(self, letters: list[StampedMessage]) -> None:
         """What an agent does that has given up or left, until all others know."""
         state = self.method.give_up(self.state, self.agent) if self.out else self.state
         self.tell(*self.method.answer(state, letters, self.agent), "out" if self.out else "answer", letters)
@@ -326,7 +326,9 @@ class AsyncAgent(AgentProcess):
             SettingsError(text) if all(n.connection is None and n.disagrees for n in late) else Absent(text)
         )
 
-    def tell(self, state: StoppingState, letter: Letter, kind: str, letters: list[Letter]) -> None:
+    def tell(
+        self, state: StoppingState, letter: StampedMessage, kind: str, letters: list[StampedMessage]
+    ) -> None:
         """Take over a state, and make its message the one to send; what must be on disk before is."""
         if self.exchange.agreed and epoch(state.standing) != epoch(self.state.standing):
             self.connections.abort_all(
@@ -399,7 +401,7 @@ class AsyncAgent(AgentProcess):
             n.silent = 0.0  # from here on agents wait for rounds
         return stop
 
-    def answer(self, peer: Neighbour, letter: Letter) -> None:
+    def answer(self, peer: Neighbour, letter: StampedMessage) -> None:
         """A neighbour is not done, and this agent is: say so again, with an echo of what it has said."""
         self.renew_life()
         self.tell(*self.method.answer(self.state, [letter], self.agent), "answer", [letter])
@@ -479,11 +481,11 @@ class AsyncAgent(AgentProcess):
             self.log.close()
 
 
-def method_of(settings: Settings) -> UntilQuiet:
+def method_of(settings: Settings) -> TerminationDetection:
     """The method, with agents that agree to stop; with tolerance 0 they never do."""
     assert isinstance(settings.algorithm, AsyncAlgorithmBase)
     tolerance = settings.tolerance if settings.tolerance > 0 else -1.0
-    return UntilQuiet(settings.algorithm, tolerance, settings.options.late)
+    return TerminationDetection(settings.algorithm, tolerance, settings.options.late)
 
 
 def first_point(settings: Settings) -> Array:

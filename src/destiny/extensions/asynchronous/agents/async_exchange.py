@@ -17,7 +17,7 @@ from destiny.extensions.asynchronous.agents.belief import Trim, departures
 from destiny.extensions.asynchronous.agents.message_codec import MessageCodec
 from destiny.extensions.asynchronous.async_protocol import LIFE
 from destiny.extensions.asynchronous.members import MEMBER, first_standing
-from destiny.extensions.asynchronous.termination import DONE, Letter, UntilQuiet
+from destiny.extensions.asynchronous.termination import DONE, StampedMessage, TerminationDetection
 from destiny.protocols import Array, TopologyBase
 
 MOST_LIVES = 2**20  # starts of an agent in one run; stamps are exact for twice as many
@@ -42,14 +42,14 @@ class AsyncExchange(Exchange):
     ----------
     connections, network, index, outbox
         As for `Exchange`.
-    method : UntilQuiet
+    method : TerminationDetection
     codec : MessageCodec
     newest : ndarray (d,)
         Stamp of the newest message of each agent that was heard before.
 
     Attributes
     ----------
-    news : dict from int to Letter
+    news : dict from int to StampedMessage
         By agent, the newest message since the last `take`.
     life, life_heard : int
         The life of this agent, and the largest of those before it that somebody has heard of.
@@ -75,20 +75,20 @@ class AsyncExchange(Exchange):
         network: TopologyBase,
         index: int,
         outbox: Outbox,
-        method: UntilQuiet,
+        method: TerminationDetection,
         codec: MessageCodec,
         newest: Array,
     ) -> None:
         super().__init__(connections, network, index, outbox)
         self.method, self.codec, self.index = method, codec, index
         self.newest = newest.copy()
-        self.news: dict[int, Letter] = {}
+        self.news: dict[int, StampedMessage] = {}
         self.latest: memoryview | None = None
         self.stamp = 0.0  # of the latest message
         self.sent: dict[int, float] = {}  # by neighbour, the stamp last written on its connection
         self.life = self.life_heard = 0
         self.agreed = False
-        self.answer: Callable[[Neighbour, Letter], None] | None = None
+        self.answer: Callable[[Neighbour, StampedMessage], None] | None = None
         self.written = 0
         self.opinions: dict[int, Array] = {}
         self.trims: dict[int, tuple[int, Trim]] = {}
@@ -99,7 +99,7 @@ class AsyncExchange(Exchange):
 
     # For the agent
 
-    def take(self) -> list[Letter]:
+    def take(self) -> list[StampedMessage]:
         """What has come since the last time, in the order of the neighbours."""
         letters = [self.news[j] for j in sorted(self.news)]
         self.news = {}
@@ -110,7 +110,7 @@ class AsyncExchange(Exchange):
         """Whether others have heard of a life that this agent knows nothing of: its files were lost."""
         return self.life_heard >= self.life
 
-    def trim_of(self, letter: Letter) -> Trim | None:
+    def trim_of(self, letter: StampedMessage) -> Trim | None:
         """What was left out of a message of `take`."""
         stamp, trim = self.trims.get(int(letter.sender), (0, None))
         return trim if stamp == int(letter.stamp) else None
@@ -123,7 +123,7 @@ class AsyncExchange(Exchange):
             if n.index in self.opinions and self.opinions[n.index][agent] > MEMBER
         ]
 
-    def publish(self, letter: Letter) -> None:
+    def publish(self, letter: StampedMessage) -> None:
         """Make this the latest message; `send_pending` writes it."""
         self.latest, self.stamp = self.codec.pack(letter), float(letter.stamp)
 
@@ -182,7 +182,7 @@ class AsyncExchange(Exchange):
 
     def on_state(self, peer: Neighbour, content: memoryview) -> None:
         """Keep the newest message of a neighbour; raises Refusal if it cannot be right."""
-        letter: Letter = self.codec.unpack(content)
+        letter: StampedMessage = self.codec.unpack(content)
         if (why := self.flaw_of(peer, letter)) is not None:
             raise Refusal(f"sent {why}")
         peer.silent, peer.heard = 0.0, peer.heard + 1
@@ -196,7 +196,7 @@ class AsyncExchange(Exchange):
         elif letter.levels[peer.index] < DONE and self.answer is not None:
             self.answer(peer, letter)
 
-    def believed(self, peer: Neighbour, letter: Letter) -> Letter:
+    def believed(self, peer: Neighbour, letter: StampedMessage) -> StampedMessage:
         """A message without what its sender cannot know, or may not decide (`departures`).
 
         What neighbours say of themselves is heard from them alone. So no agent passes on a false stamp to the
@@ -225,7 +225,7 @@ class AsyncExchange(Exchange):
             sentence = f"{peer.name} says that {who} left: not believed before most neighbours say so"
             self.connections.event_log.report_neighbour("members", peer.name, sentence)
 
-    def flaw_of(self, peer: Neighbour, letter: Letter) -> str | None:
+    def flaw_of(self, peer: Neighbour, letter: StampedMessage) -> str | None:
         """What is wrong with a message, in words; None if it may be right."""
         if (why := self.method.flaw(letter)) is not None:
             return why

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from destiny.extensions.asynchronous.members import LEAVING, MEMBER
-from destiny.extensions.asynchronous.termination import Letter
+from destiny.extensions.asynchronous.termination import StampedMessage
 from destiny.protocols import Array
 
 
@@ -27,7 +27,7 @@ class Trim:
     void: tuple[int, ...]
     standing: tuple[float, ...] | None = None
 
-    def of(self, letter: Letter) -> Letter:
+    def of(self, letter: StampedMessage) -> StampedMessage:
         """The message without what is left out."""
         stamps = letter.stamps.copy()
         stamps[list(self.void)] = 0.0
@@ -36,7 +36,7 @@ class Trim:
 
 
 def departures(
-    letter: Letter, known: Array, words: Mapping[int, Array], members: Collection[int], majority: bool
+    letter: StampedMessage, known: Array, words: Mapping[int, Array], members: Collection[int], majority: bool
 ) -> Array:
     """Who takes part by a message, as far as it is believed.
 

@@ -34,7 +34,7 @@ from destiny.extensions.asynchronous.members import (
     merged,
     mixing_of,
 )
-from destiny.extensions.asynchronous.termination import StoppingState, UntilQuiet
+from destiny.extensions.asynchronous.termination import StoppingState, TerminationDetection
 from destiny.networks.local_view import Neighbourhood
 from destiny.protocols import Array, TopologyBase
 from destiny.validation import did_you_mean
@@ -57,7 +57,9 @@ class Membership:
         The neighbours that say an agent leaves or has left.
     """
 
-    def __init__(self, settings: Settings, method: UntilQuiet, files: AsyncCheckpoints, view: View) -> None:
+    def __init__(
+        self, settings: Settings, method: TerminationDetection, files: AsyncCheckpoints, view: View
+    ) -> None:
         self.settings, self.method, self.files, self.view = settings, method, files, view
         self.neighbours = view.connections.neighbours
         self.told_by: Callable[[int], list[Neighbour]] = lambda _: []

@@ -22,7 +22,7 @@ from destiny.extensions.asynchronous.agents.replay_log import Event
 from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithmBase
 from destiny.extensions.asynchronous.local_agent import HostedAgent
 from destiny.extensions.asynchronous.members import Record
-from destiny.extensions.asynchronous.termination import Letter, StoppingState
+from destiny.extensions.asynchronous.termination import StampedMessage, StoppingState
 from destiny.networks.local_view import Neighbourhood
 from destiny.storage.checkpoint import Saved, flatten
 
@@ -96,7 +96,7 @@ def replay(files: Sequence[Path]) -> list[ReplayedAgent]:
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
         agents = _open(files)
         uses = Counter(key for one in agents for event in one.events for key in event.heard)
-        letters: dict[tuple[int, int], Letter] = {}
+        letters: dict[tuple[int, int], StampedMessage] = {}
         while any(one.done < len(one.events) for one in agents):
             before = sum(one.done for one in agents)
             for one in agents:
@@ -142,7 +142,7 @@ def _agent(s: Settings) -> ReplayedAgent | None:
     return ReplayedAgent(s, events, saved, agent, first, first, dict.fromkeys(wanted))
 
 
-def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: Counter[Any]) -> None:
+def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], StampedMessage], uses: Counter[Any]) -> None:
     """Make the events of one agent again, as far as their messages exist."""
     method = method_of(one.settings)
     while one.done < len(one.events) and all(key in letters for key in one.events[one.done].heard):
@@ -188,7 +188,7 @@ def _advance(one: ReplayedAgent, letters: dict[tuple[int, int], Letter], uses: C
             letters[one.settings.index, event.stamp] = letter
 
 
-def _missing(agents: Sequence[ReplayedAgent], letters: dict[tuple[int, int], Letter]) -> DestinyError:
+def _missing(agents: Sequence[ReplayedAgent], letters: dict[tuple[int, int], StampedMessage]) -> DestinyError:
     """The error to raise: a message that was used and that no log has."""
     one = next(one for one in agents if one.done < len(one.events))
     sender, stamp = next(key for key in one.events[one.done].heard if key not in letters)

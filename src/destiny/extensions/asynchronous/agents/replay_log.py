@@ -13,7 +13,7 @@ from typing import Any
 from destiny.errors import DestinyError
 from destiny.extensions.asynchronous.agents.belief import Trim
 from destiny.extensions.asynchronous.async_protocol import LIFE
-from destiny.extensions.asynchronous.termination import Letter
+from destiny.extensions.asynchronous.termination import StampedMessage
 from destiny.protocols import Array
 
 FILE = "replay.jsonl"
@@ -70,7 +70,11 @@ class ReplayLog:
         self._write(["members", 0, standing.tolist()])
 
     def event(
-        self, kind: str, stamp: float, letters: Sequence[Letter], trim_of: Callable[[Letter], Trim | None]
+        self,
+        kind: str,
+        stamp: float,
+        letters: Sequence[StampedMessage],
+        trim_of: Callable[[StampedMessage], Trim | None],
     ) -> None:
         """A message with this stamp is about to be sent, after these were heard."""
         heard: list[list[Any]] = []

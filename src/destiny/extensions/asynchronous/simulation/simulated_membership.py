@@ -23,7 +23,7 @@ from destiny.extensions.asynchronous.members import (
 )
 from destiny.extensions.asynchronous.simulation.events import AsyncAgents
 from destiny.extensions.asynchronous.simulation.world import World
-from destiny.extensions.asynchronous.termination import Letter, UntilQuiet
+from destiny.extensions.asynchronous.termination import StampedMessage, TerminationDetection
 from destiny.protocols import Array, ProblemBase, TopologyBase
 
 
@@ -102,7 +102,7 @@ class ChangingAgents(AsyncAgents):
         What each agent has on disk besides its checkpoints.
     """
 
-    algorithm: UntilQuiet
+    algorithm: TerminationDetection
 
     def open(self) -> None:
         """Let those begin who take part from the start."""
@@ -157,7 +157,7 @@ class ChangingAgents(AsyncAgents):
                 self.ask(int(j), i, joins=True)
         self.push(self.time + self.fates[i].mean, "join", i, None)
 
-    def come(self, i: int, letter: Letter) -> None:
+    def come(self, i: int, letter: StampedMessage) -> None:
         """Begin at the point of a neighbour, with sums of 0."""
         agent, method = self.agents[i], self.algorithm
         computed = agent.gradients
@@ -181,7 +181,7 @@ class ChangingAgents(AsyncAgents):
         super().wake(i)
         self.records[i] = method.record(self.records[i], self.states[i], agent)
 
-    def receivers(self, i: int, message: Letter) -> list[int]:
+    def receivers(self, i: int, message: StampedMessage) -> list[int]:
         """Neighbours that take part or have left: these may not know yet."""
         return [j for j in super().receivers(i, message) if message.standing[j] >= MEMBER]
 

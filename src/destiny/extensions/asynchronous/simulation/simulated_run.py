@@ -26,7 +26,7 @@ from destiny.extensions.asynchronous.simulation.simulated_membership import (
     slowest_of_all,
 )
 from destiny.extensions.asynchronous.simulation.world import World
-from destiny.extensions.asynchronous.termination import UntilQuiet
+from destiny.extensions.asynchronous.termination import TerminationDetection
 from destiny.geometry.stiefel import polar
 from destiny.protocols import (
     Algorithm,
@@ -202,7 +202,7 @@ def async_method(
     if not (options.decentralised or changes):
         return method
     tolerance = options.tolerance if options.decentralised else NEVER
-    return UntilQuiet(method, tolerance, late_agents(world))
+    return TerminationDetection(method, tolerance, late_agents(world))
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,9 @@ class AsyncRun:
 
     def _agreed(self, agents: AsyncAgents, i: int) -> bool:
         method = self.algorithm
-        if not isinstance(method, UntilQuiet) or not method.done(agents.states[i], agents.agents[i]):
+        if not isinstance(method, TerminationDetection) or not method.done(
+            agents.states[i], agents.agents[i]
+        ):
             return False
         return all(method.done(agents.states[j], agents.agents[j]) for j in agents.members)
 
@@ -298,7 +300,7 @@ class AsyncRun:
         if finite and self.problem.principal_axes:
             principal = rayleigh_ritz(answer, log.observer.gradient(answer))
             axes, stop = principal.vectors, principal.judge(stop)
-        inner = self.algorithm.inner if isinstance(self.algorithm, UntilQuiet) else self.algorithm
+        inner = self.algorithm.inner if isinstance(self.algorithm, TerminationDetection) else self.algorithm
         return SimulatedResult(
             reason=stop.reason,
             converged=stop.converged,
