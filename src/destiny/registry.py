@@ -15,7 +15,7 @@ from typing import Any
 
 BUILT_IN = (
     "destiny.extensions.asynchronous.registration",
-    "destiny.extensions.byzantine.registration",
+    "destiny.extensions.byzantine",
 )
 """Modules whose ``EXTENSION`` is registered."""
 
@@ -78,7 +78,7 @@ class Extension:
         return {}
 
     def agent_kind(self, method: object) -> Any:  # noqa: ARG002
-        """The agents of a method, given itself or by its name (`destiny.agents.kinds.AgentKind`), or None."""
+        """The agents of a method or of its name (`destiny.agents.agent_kinds.AgentKind`), or None."""
         return None
 
     def commands(self) -> Mapping[str, Callable[..., None]]:

@@ -11,9 +11,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from destiny.agents import outcome as answer
+from destiny.agents.agent_kinds import agent_kind
 from destiny.agents.checkpoints import AgentCheckpoints
 from destiny.agents.engine import AgentTeam, SingleAgentEngine
-from destiny.agents.kinds import agent_kind
 from destiny.agents.observation import LocalMeasures, View
 from destiny.agents.outbox import Outbox
 from destiny.agents.outcome import Outcome

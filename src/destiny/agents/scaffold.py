@@ -11,8 +11,8 @@ from typing import Any
 
 from destiny import networks, registry
 from destiny.agents import json_schema, settings
+from destiny.agents.agent_kinds import agent_kind
 from destiny.agents.certificates import Authority, check_absent, write
-from destiny.agents.kinds import agent_kind
 from destiny.agents.neighbour_tables import check_name, parse_address
 from destiny.agents.transport.tls import fingerprint
 from destiny.engines.mixers import PLAIN, Private, from_keys, message_keys

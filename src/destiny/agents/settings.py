@@ -10,7 +10,7 @@ from typing import Any
 
 from destiny import registry
 from destiny._version import __version__
-from destiny.agents.kinds import agent_kind, refuse_keys
+from destiny.agents.agent_kinds import agent_kind, refuse_keys
 from destiny.agents.message_tables import read_messages, read_participants
 from destiny.agents.neighbour_tables import check_letters, check_name, parse_address, read_neighbours
 from destiny.agents.transport.connections import Address

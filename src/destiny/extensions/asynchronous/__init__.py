@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithm, AsyncAlgorithmBase
+    from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithmBase
     from destiny.extensions.asynchronous.destiny_async import DestinyAsync
     from destiny.extensions.asynchronous.simulation.activity import Activity
     from destiny.extensions.asynchronous.simulation.simulated_run import SimulatedResult, simulate
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Activity",
-    "AsyncAlgorithm",
     "AsyncAlgorithmBase",
     "DestinyAsync",
     "SimulatedResult",
@@ -25,7 +24,6 @@ __all__ = [
 # Imported when first used: every command imports this package, for its registration.
 _HOMES = {
     "Activity": "simulation.activity",
-    "AsyncAlgorithm": "async_protocol",
     "AsyncAlgorithmBase": "async_protocol",
     "DestinyAsync": "destiny_async",
     "SimulatedResult": "simulation.simulated_run",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from destiny.protocols.algorithms import About
-from destiny.protocols.arrays import Array, State
+from destiny.protocols.arrays import Array
 from destiny.protocols.networks import TopologyBase
 
 LIFE = 2**32
@@ -67,34 +67,12 @@ class Message(Protocol):
         """Where the sender is, ``(n, p)``: an agent that comes late begins there."""
 
 
-class AsyncAlgorithm(Protocol[State]):
+class AsyncAlgorithmBase(ABC):
     """A frozen dataclass of settings with pure functions of one agent; it knows neither rounds nor time.
 
     States and messages are (nested) frozen dataclasses of float64 arrays, so that they can be saved, sent and
     computed again.
     """
-
-    def start(self, X: Array, agent: LocalAgent) -> State:
-        """First state from the common start X ``(n, p)``."""
-
-    def wake(self, state: State, inbox: Sequence[Any], agent: LocalAgent) -> tuple[State, Any]:
-        """One iteration: the next state, and the message for all neighbours.
-
-        ``inbox`` has the messages of neighbours since the last wake, in any order, some lost, some twice.
-        """
-
-    def restart(self, state: State, life: int) -> State:
-        """The state of a checkpoint, of any age, to go on from.
-
-        ``life`` counts the starts of this agent: it must be larger than ever before.
-        """
-
-    def answer(self, state: State, inbox: Sequence[Any], agent: LocalAgent) -> tuple[State, Any]:
-        """Hear the inbox and say the same as before under a new stamp: what an agent does that is done."""
-
-
-class AsyncAlgorithmBase(ABC):
-    """An asynchronous algorithm (`AsyncAlgorithm`) with everything else it may be asked for."""
 
     @abstractmethod
     def start(self, X: Array, agent: LocalAgent) -> Any:
@@ -102,7 +80,10 @@ class AsyncAlgorithmBase(ABC):
 
     @abstractmethod
     def wake(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
-        """One iteration: the next state, and the message for all neighbours."""
+        """One iteration: the next state, and the message for all neighbours.
+
+        ``inbox`` has the messages of neighbours since the last wake, in any order, some lost, some twice.
+        """
 
     @abstractmethod
     def restart(self, state: Any, life: int) -> Any:

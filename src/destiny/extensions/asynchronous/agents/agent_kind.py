@@ -1,4 +1,4 @@
-"""What the process of an agent asks of asynchronous agents (`destiny.agents.kinds.AgentKind`)."""
+"""What the process of an agent asks of asynchronous agents (`destiny.agents.agent_kinds.AgentKind`)."""
 
 from __future__ import annotations
 
