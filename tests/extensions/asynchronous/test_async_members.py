@@ -291,7 +291,7 @@ def test_whose_word_is_believed(sender, told, known, words, members, believed):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"agent": 'removal = "all"'}, "removal must be 'majority' or 'any'; found 'all'"),
+        ({"agent": 'removal = "all"'}, 'removal must be "any" or "majority"; found .all.'),
         ({"agent": 'removal = "any"', "algorithm": 'kind = "destiny"', "run": ""}, "with all others nobody"),
     ],
 )
