@@ -78,7 +78,7 @@ class Extension:
         return {}
 
     def agent_kind(self, method: object) -> Any:  # noqa: ARG002
-        """The agents of a method or of its name (`destiny.agents.agent_kinds.AgentKind`), or None."""
+        """The agents of a method (`destiny.agents.agent_kinds.AgentKind`), or None."""
         return None
 
     def commands(self) -> Mapping[str, Callable[..., None]]:

@@ -34,8 +34,7 @@ from destiny.networks.local_view import Neighbourhood
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import AlgorithmBase, Method, ProblemBase, TopologyBase
-from destiny.protocols.link import Link
-from destiny.run.choice import Choice, choose
+from destiny.run.choice import choose
 from destiny.run.forecast import totals_learnt
 from destiny.run.own import as_algorithm, settings_of
 from destiny.run.parts.privacy import privacy_of, require_private_messages
@@ -62,21 +61,27 @@ def read(path: str | Path) -> Settings:
     start = asked.start.point(folder)
     problem = read_problem(asked.problem, me, folder)
     network = read_network(asked, neighbours, folder)
-    kind = agent_kind(method := asked.algorithm.get("kind"))
+    method = read_method(asked.algorithm, "[algorithm]") if asked.algorithm else None
+    kind = agent_kind(method)
     if kind is None:
         messages, disclosure = read_messages(asked.messages, network)
         refuse_keys("agent", me)
         refuse_keys("run", asked.run)
     else:
-        messages, disclosure = kind.read_messages(asked.messages, str(method))
+        messages, disclosure = kind.read_messages(asked.messages, asked.algorithm["kind"])
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(SolveOptions.tolerance if stop.tolerance is None else stop.tolerance).limit)
     rounds = Rounds(SolveOptions.rounds if stop.rounds is None else stop.rounds).limit
     options = None if kind is None else kind.read_options(me, asked.run, network, neighbours)
     link = read_link(asked.network or {})
-    algorithm, choice = read_algorithm(asked.algorithm, problem, network, tolerance, messages, link)
+    choice = None
     if kind is not None:
-        algorithm = kind.fit(algorithm, problem, network, messages, options)
+        algorithm = kind.fit(method, problem, network, messages, options)
+    elif method is not None:
+        algorithm = as_algorithm(method)
+    else:  # what all agents choose alike; second moments are sent if that is asked for, or sums are private
+        choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
+        algorithm = choice.algorithm
     checkpoint = asked.run.checkpoint or SolveOptions.checkpoint_every
     common = {
         "problem": shared_keys(asked.problem, problem.shape[1]),
@@ -200,25 +205,6 @@ def read_network(asked: AgentFile, neighbours: list[Neighbour], folder: Path) ->
             )
         n.around, n.degree_in_file = around, len(around)
     return network
-
-
-def read_algorithm(
-    table: dict[str, Any],
-    problem: ProblemBase,
-    network: TopologyBase,
-    tolerance: float,
-    messages: Messages,
-    link: Link,
-) -> tuple[Method, Choice | None]:
-    """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
-
-    Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
-    """
-    if table:
-        algorithm = read_method(table, "[algorithm]")
-        return (as_algorithm(algorithm) if agent_kind(algorithm) is None else algorithm), None
-    choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
-    return choice.algorithm, choice
 
 
 def read_messages(table: files.AgentMessages, network: TopologyBase) -> tuple[Messages, str]:

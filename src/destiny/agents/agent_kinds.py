@@ -54,7 +54,7 @@ class AgentKind(Protocol):
 
 
 def agent_kind(method: object) -> AgentKind | None:
-    """The agents of a method, given itself or by its name; None if it runs by rounds."""
+    """The agents of a method; None if it runs by rounds, or is not chosen yet."""
     if method is None or isinstance(method, AlgorithmBase):
         return None
     return next(filter(None, (e.agent_kind(method) for e in registry.extensions())), None)

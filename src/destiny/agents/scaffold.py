@@ -134,10 +134,10 @@ def write_agent_files(
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
-    method = tables.get("algorithm", {}).get("kind")
+    method = read_algorithm(tables["algorithm"], "[[algorithm]]") if "algorithm" in tables else None
     kind = agent_kind(method)
     if kind is not None and _asked(tables.get("messages", {}), private) is not False:
-        kind.refuse_private(method, "give --plain")
+        kind.refuse_private(tables["algorithm"]["kind"], "give --plain")
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if shared["messages"]["private"] and "algorithm" in tables:
         _require_totals(tables["algorithm"])
@@ -160,9 +160,8 @@ def write_agent_files(
             raise SettingsError(
                 "--late is for methods without rounds: with all others everybody must be there"
             )
-        given = read_algorithm(tables["algorithm"], "[[algorithm]]")
-        fitted = kind.without(given, built, come, ", ".join(where[index][0] for index in come))
-        shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
+        fitted = kind.without(method, built, come, ", ".join(where[index][0] for index in come))
+        shared["algorithm"] = tables["algorithm"] | _changed(method, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
     # So that no neighbour can lie about its own neighbours, and who comes late knows the weights of links to

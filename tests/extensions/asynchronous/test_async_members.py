@@ -305,6 +305,15 @@ def test_whose_word_is_believed_is_a_setting(tmp_path, changes, words):
         party.settings(0)
 
 
+def test_a_method_of_another_package_has_the_same_agents(tmp_path):
+    name = "destiny.extensions.asynchronous.destiny_async:DestinyAsync"
+    party = party_of(tmp_path, algorithm=f'kind = "{name}"')
+    assert party.settings(0).options.replay
+    party.write(0, messages="private = true")
+    with pytest.raises(SettingsError, match=f"{name} cannot have private sums"):
+        party.settings(0)
+
+
 def whole(network):
     return f'[network]\nkind = "edges"\nedges = {network.edges.tolist()}'
 

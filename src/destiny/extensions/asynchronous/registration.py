@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from destiny.registry import Extension, FileTable, Key
 
-KINDS = frozenset({"destiny-async"})
-"""Names of the methods, known before they are imported."""
 AGENT_KEYS = {
     "agent": {
         "removal": Key(
@@ -99,7 +97,7 @@ class AsynchronousExtension(Extension):
         return {"world": WorldTable()}
 
     def agent_kind(self, method: object) -> Any:
-        if not (hasattr(method, "wake") or (isinstance(method, str) and method in KINDS)):
+        if not hasattr(method, "wake"):
             return None
         from destiny.extensions.asynchronous.agents.agent_kind import AsyncAgentKind
 
