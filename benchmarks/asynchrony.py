@@ -24,10 +24,11 @@ import numpy as np
 
 import destiny
 from destiny import networks, problems
+from destiny.extensions import asynchronous
+from destiny.extensions.asynchronous import World
+from destiny.extensions.asynchronous.simulation.barrier import BarrierClock
 from destiny.problems.data.partition import split_rows
 from destiny.protocols import Problem, TopologyBase
-from destiny.simulation import World
-from destiny.simulation.barrier import BarrierClock
 
 SEEDS = (40, 41, 42, 43, 44)  # docs/asynchrony.md says on which others the rule was chosen
 LIMIT = 40_000  # mean computing times
@@ -110,7 +111,7 @@ def compare(problem: str, network: str, worlds: list[str], seed: int) -> Iterato
     for name, clock in clocks.items():
         clock.advance(barrier.steps, barrier.rounds, barrier.gradients)
         limit = min(2 * clock.time, LIMIT * float(clock.world.computing_times(links.agents).mean()))
-        run = destiny.simulate(case, links, clock.world, seed=seed, seconds=limit, tolerance=tolerance)
+        run = asynchronous.simulate(case, links, clock.world, seed=seed, seconds=limit, tolerance=tolerance)
         yield {
             "problem": problem,
             "network": network,

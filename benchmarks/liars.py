@@ -15,8 +15,9 @@ import destiny
 from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
 from destiny.algorithms import DGD, DestinyMomentum
-from destiny.engines import Liars, Local
-from destiny.engines.liars import ATTACKS
+from destiny.engines import Local
+from destiny.extensions import byzantine
+from destiny.extensions.byzantine.attacks import ATTACKS, Byzantine
 from destiny.geometry import stiefel
 
 COLUMNS = ("instance", "method", "clip", "attack", "seed", "error", "consensus", "rounds")
@@ -71,8 +72,8 @@ def run(name: str, method: str, clip: int, attack: str, seed: int) -> tuple[obje
         seed=seed,
         rounds=ROUNDS,
         every=50,
-        engine=Local(1) if attack == NOBODY else Liars(liars, attack, seed),
-        messages=destiny.Clipped(len(liars)) if clip and liars else "plain",
+        engine=Local(1) if attack == NOBODY else Byzantine(liars, attack, seed),
+        messages=byzantine.Clipped(len(liars)) if clip and liars else "plain",
         progress=False,
     )
     require_done(result.interrupted)

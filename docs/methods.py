@@ -21,7 +21,7 @@ INTRO = r"""# Methods
 Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
 every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
 puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same. Agents of
-`destiny-async` (`destiny.DestinyAsync`) have no rounds: they run in simulated time and between organisations, see [Asynchrony](asynchrony.md).
+`destiny-async` (`destiny.extensions.asynchronous.DestinyAsync`) have no rounds: they run in simulated time and between organisations, see [Asynchrony](asynchrony.md).
 
 ```python
 import destiny

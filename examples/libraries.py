@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_score
 
 import destiny
-from destiny.estimators import VerticalRidge
+from destiny.extensions.vertical import VerticalRidge
 
 LIBRARIES = {
     "city": ["children", "teenagers", "adults", "elderly"],

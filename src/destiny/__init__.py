@@ -27,12 +27,9 @@ _logging.getLogger("destiny").addHandler(
 )  # what is logged is the application's to show
 
 __all__ = [
-    "Activity",
     "CheckpointError",
-    "Clipped",
     "Comparison",
     "Destiny",
-    "DestinyAsync",
     "DestinyError",
     "DestinyKrylov",
     "DestinyLBFGS",
@@ -51,8 +48,6 @@ __all__ = [
     "Result",
     "SettingsError",
     "Silos",
-    "SimulatedResult",
-    "World",
     "algorithms",
     "check_gradient",
     "compare",
@@ -65,7 +60,6 @@ __all__ = [
     "metrics",
     "networks",
     "problems",
-    "simulate",
     "solve",
     "steps",
     "stiefel",
@@ -79,14 +73,13 @@ if TYPE_CHECKING:
     from destiny import errors as errors
     from destiny import estimators as estimators
     from destiny import experiments as experiments
+    from destiny import extensions as extensions
     from destiny import geometry as geometry
     from destiny import protocols as protocols
     from destiny import report as report
     from destiny import run as run
-    from destiny import simulation as simulation
     from destiny.algorithms import (
         Destiny,
-        DestinyAsync,
         DestinyKrylov,
         DestinyLBFGS,
         DestinyMomentum,
@@ -95,7 +88,7 @@ if TYPE_CHECKING:
     )
     from destiny.algorithms.blocks import step_sizes as steps
     from destiny.diagnosis import Diagnosis, diagnose
-    from destiny.engines.mixers import Clipped, Quantized
+    from destiny.engines.mixers import Quantized
     from destiny.experiments.compare import Comparison, compare
     from destiny.geometry import directions, lagrangian, stiefel
     from destiny.problems import check_gradient
@@ -107,7 +100,6 @@ if TYPE_CHECKING:
     from destiny.run.loop import iterate
     from destiny.run.result import Result
     from destiny.run.solve import solve
-    from destiny.simulation import Activity, SimulatedResult, World, simulate
 else:
     # Imported when first used: a script or command waits for what it needs, nothing else.
     _ROOMS = (
@@ -119,13 +111,13 @@ else:
         "errors",
         "estimators",
         "experiments",
+        "extensions",
         "geometry",
         "networks",
         "problems",
         "protocols",
         "report",
         "run",
-        "simulation",
     )
     _MODULES = {room: f"destiny.{room}" for room in _ROOMS} | {
         "directions": "destiny.geometry.directions",
@@ -137,11 +129,8 @@ else:
         "stopping": "destiny.run.stopping",
     }
     _HOMES = {
-        "Activity": "destiny.simulation",
-        "Clipped": "destiny.engines.mixers",
         "Comparison": "destiny.experiments.compare",
         "Destiny": "destiny.algorithms",
-        "DestinyAsync": "destiny.algorithms",
         "DestinyKrylov": "destiny.algorithms",
         "DestinyLBFGS": "destiny.algorithms",
         "DestinyMomentum": "destiny.algorithms",
@@ -153,13 +142,10 @@ else:
         "Quantized": "destiny.engines.mixers",
         "Result": "destiny.run.result",
         "Silos": "destiny.problems.data",
-        "SimulatedResult": "destiny.simulation",
-        "World": "destiny.simulation",
         "check_gradient": "destiny.problems",
         "compare": "destiny.experiments.compare",
         "diagnose": "destiny.diagnosis",
         "iterate": "destiny.run.loop",
-        "simulate": "destiny.simulation",
         "solve": "destiny.run.solve",
     }
 

@@ -242,7 +242,7 @@ def test_init_takes_over_what_agents_know_and_its_comments_are_true(tmp_path):
     path, *_ = scaffold.write_agent_files(str(tmp_path / "e.toml"), "a:1,b:2,c:3", tmp_path / "out", "run")
     scaffold.write_certificates(tmp_path / "out")
     settings = agents.read(path)
-    assert (settings.checkpoint, settings.replay) == (7, True)
+    assert (settings.checkpoint, settings.options.replay) == (7, True)
     text = path.read_text()
     assert "tolerance = 1e-05" in text or "tolerance = 1e-5" in text
     assert "checkpoint = 7 " in text

@@ -15,7 +15,8 @@ import pytest
 from scipy.optimize import least_squares
 
 import destiny
-from destiny.algorithms import ASYNCHRONOUS, METHODS
+from destiny import registry
+from destiny.algorithms import METHODS
 from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.geometry import lagrangian, stiefel
 from destiny.geometry.stiefel import sym
@@ -375,6 +376,7 @@ def test_the_page_says_of_every_method_what_is_known():
     rows = re.findall(r"^\| `([\w-]+)` \| (yes|no) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == sorted(set(rows), key=rows.index)
     exact = {
-        method.kind: "yes" if "inexact" not in method.about else "no" for method in (*METHODS, *ASYNCHRONOUS)
+        method.kind: "yes" if "inexact" not in method.about else "no"
+        for method in (*METHODS, *registry.methods().values())
     }
     assert dict(rows) == exact

@@ -9,10 +9,10 @@ from scipy.sparse import csr_array
 
 import destiny
 from destiny.engines import Local
-from destiny.engines.liars import Liars
 from destiny.engines.mixers import PLAIN, Private
 from destiny.engines.tree_sum import tree_sum
 from destiny.errors import NetworkError, PrivacyError, SettingsError
+from destiny.extensions.byzantine.attacks import Byzantine
 from destiny.protocols.networks import spanning_tree
 from tests.helpers.small_problems import agents_of, small_problem
 
@@ -187,9 +187,9 @@ def test_a_number_above_its_bound_is_refused_before_it_is_sent():
 
 def test_a_liar_changes_the_sum_by_what_it_adds():
     network, X = nets.ring(5), numbers(5, 10)
-    (agents,) = Liars([2], "flip").connect(small_problem("pca", 5), network).workers
+    (agents,) = Byzantine([2], "flip").connect(small_problem("pca", 5), network).workers
     (total,) = agents.all_reduce(X)
     np.testing.assert_allclose(total[0], X.sum(axis=0) - 2 * X[2], atol=1e-14)
-    (agents,) = Liars([2], "flip").connect(small_problem("pca", 5), network, Private()).workers
+    (agents,) = Byzantine([2], "flip").connect(small_problem("pca", 5), network, Private()).workers
     with pytest.raises(PrivacyError, match="masks of 5 agents must cancel"):
         agents.all_reduce(X)

@@ -11,6 +11,7 @@ import destiny
 from destiny import networks as nets
 from destiny.engines.mixers.plain import Messages, Mixer, as_messages, from_keys, separate
 from destiny.errors import NetworkError, SettingsError
+from destiny.extensions import byzantine
 from tests.helpers.small_problems import small_problem
 
 METHOD = "destiny-momentum"
@@ -106,6 +107,6 @@ def test_keys_of_files_ask_for_one_kind():
     assert from_keys({}) == from_keys({"private": False, "bits": 64, "clip": 0}) == as_messages("plain")
     assert from_keys({"private": True}) == as_messages("private")
     assert from_keys({"bits": 16}) == destiny.Quantized(16)
-    assert from_keys({"clip": 2}) == destiny.Clipped(2)
+    assert from_keys({"clip": 2}) == byzantine.Clipped(2)
     with pytest.raises(SettingsError, match=r"found 'privat'; did you mean 'private'\?"):
         as_messages("privat")

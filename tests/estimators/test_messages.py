@@ -22,6 +22,7 @@ from destiny import estimators
 from destiny.engines import Local
 from destiny.engines.mixers import Private
 from destiny.estimators.averager import Averager
+from destiny.extensions.vertical import VerticalPCA, VerticalRidge
 from destiny.problems import Privacy
 
 PRIVATE, FEW = Private(), destiny.Quantized(8)
@@ -202,14 +203,12 @@ def test_columns_in_very_different_units_keep_their_digits():
 
 def test_columns_split_over_parties():
     parties = np.split(ROWS, [4, 7], axis=1)
-    ridge = estimators.VerticalRidge(alpha=2.0, messages=PRIVATE).fit(parties, TARGET)
+    ridge = VerticalRidge(alpha=2.0, messages=PRIVATE).fit(parties, TARGET)
     theirs = Ridge(alpha=2.0).fit(ROWS, TARGET)
     np.testing.assert_allclose(ridge.coef_, theirs.coef_, rtol=1e-7)
     np.testing.assert_allclose(ridge.predict(parties), theirs.predict(ROWS), rtol=1e-9)
     for messages in (PRIVATE, FEW):
-        pca = estimators.VerticalPCA(2, messages=messages, random_state=0).fit(
-            np.split(SCALED, [4, 7], axis=1)
-        )
+        pca = VerticalPCA(2, messages=messages, random_state=0).fit(np.split(SCALED, [4, 7], axis=1))
         np.testing.assert_allclose(pca.components_, PCA(2).fit(SCALED).components_, atol=1e-6)
         assert pca.n_rounds_ < 100 or messages.few_bits  # products with few vectors, averaged exactly
 
@@ -220,7 +219,7 @@ def test_columns_split_over_parties():
         (lambda: estimators.DecentralizedScaler(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
         (lambda: estimators.DecentralizedImputer(messages=FEW).fit(SILOS), "only averages, in numbers of 64"),
         (lambda: estimators.DecentralizedRidge(messages=FEW).fit(SILOS, RAISED), "only averages"),
-        (lambda: estimators.VerticalRidge(messages=FEW).fit([ROWS, SCALED], TARGET), "only averages"),
+        (lambda: VerticalRidge(messages=FEW).fit([ROWS, SCALED], TARGET), "only averages"),
         (lambda: estimators.DecentralizedPCA(messages=FEW).fit(SILOS), "below n_features"),
         (lambda: estimators.DecentralizedPCA(0.9, messages=FEW).fit(SILOS), "below n_features"),
     ],

@@ -10,8 +10,9 @@ from jsonschema import Draft7Validator
 from msgspec import inspect
 
 import destiny
+from destiny import registry
 from destiny.agents import agent_file, scaffold
-from destiny.algorithms import ASYNC_KINDS, KINDS
+from destiny.algorithms import KINDS
 from destiny.algorithms.blocks.step_sizes import RULES
 from destiny.config.files import AgentFile, ExperimentFile
 from destiny.config.tables import complete
@@ -130,7 +131,7 @@ def described(field):
 def test_every_method_and_step_rule_is_there():
     found = EXPERIMENT.schema["definitions"]
     kinds = [table["properties"].get("kind", {}).get("enum", [None])[0] for table in found.values()]
-    assert {*KINDS, *ASYNC_KINDS, *RULES, *NETWORKS} - {"weights"} <= set(kinds)
+    assert {*KINDS, *registry.methods(), *RULES, *NETWORKS} - {"weights"} <= set(kinds)
     properties = found["Destiny"]["properties"]
     assert [ref["$ref"].rpartition("/")[2] for ref in properties["step"]["anyOf"]] == [
         rule.__name__ for rule in RULES.values()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import destiny
-from destiny.algorithms.destiny_async import DestinyAsync
-from destiny.engines.local_agent import HostedAgent
+from destiny.extensions.asynchronous.destiny_async import DestinyAsync
+from destiny.extensions.asynchronous.local_agent import HostedAgent
 
 
 class AsyncAgents:

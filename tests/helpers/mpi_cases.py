@@ -15,6 +15,7 @@ import numpy as np
 import destiny
 from destiny.engines.placement import assign_ranks
 from destiny.engines.ranks import tree_sums
+from destiny.extensions import byzantine
 from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import Agents, Array
 from destiny.storage.checkpoint import flatten
@@ -132,7 +133,7 @@ def cases() -> dict[str, tuple]:
     }
     found |= {
         "mini-batches": (destiny.problems.batched(pca, 4), fixed, None, short),
-        "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": destiny.Clipped(1)}),
+        "clipped": (pca, nets.complete(AGENTS), None, short | {"messages": byzantine.Clipped(1)}),
     }
     methods = [m for m in destiny.algorithms.METHODS if "alone" not in m.about]
     star = nets.star(AGENTS)

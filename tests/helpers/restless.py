@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from destiny.protocols import LIFE, Array, AsyncAlgorithmBase
+from destiny.extensions.asynchronous.async_protocol import LIFE, AsyncAlgorithmBase
+from destiny.protocols import Array
 
 
 @dataclass(frozen=True)

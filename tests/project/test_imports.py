@@ -39,14 +39,25 @@ SOLVE = (
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import destiny", HEAVY | {"numpy", "scipy", "typer"}),
-        ("import destiny.cli", HEAVY | {"destiny.run.solve", "destiny.problems", "destiny.agents"}),
+        ("import destiny", HEAVY | {"numpy", "scipy", "typer", "destiny.extensions"}),
+        (
+            "import destiny.cli",
+            HEAVY
+            | {"destiny.run.solve", "destiny.problems", "destiny.agents", "destiny.extensions.vertical"},
+        ),
         (
             "import destiny.cli.run_file",
             HEAVY - {"msgspec"} | {"destiny.agents", "destiny.diagnosis", "destiny.report"},
         ),
-        ("import destiny.agents", HEAVY - {"asyncio"} | {"destiny.diagnosis", "destiny.report", "typer"}),
-        (SOLVE, HEAVY - DIAMETER | {"destiny.agents", "destiny.diagnosis", "destiny.experiments", "typer"}),
+        (
+            "import destiny.agents",
+            HEAVY - {"asyncio"} | {"destiny.diagnosis", "destiny.extensions", "destiny.report", "typer"},
+        ),
+        (
+            SOLVE,
+            HEAVY - DIAMETER
+            | {"destiny.agents", "destiny.diagnosis", "destiny.experiments", "destiny.extensions", "typer"},
+        ),
     ],
 )
 def test_nothing_is_loaded_that_is_not_needed(code, absent):

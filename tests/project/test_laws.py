@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from destiny import registry
 from tests.helpers import ROOT
 
 SOURCE = ROOT / "src" / "destiny"
 
-BASIS = {"errors", "notebook", "protocols", "validation"}
+BASIS = {"errors", "notebook", "protocols", "registry", "validation"}
 
 # What the files of each room may import from the package beside their own room; nothing else is allowed.
 MAY_IMPORT = {
     "errors": set(),
     "notebook": set(),
+    "registry": set(),
     "protocols": {"errors"},
     "validation": {"errors"},
     "geometry": BASIS,
@@ -27,18 +29,20 @@ MAY_IMPORT = {
     "algorithms": BASIS | {"geometry"},
     "engines": BASIS | {"storage"},
     "run": BASIS | {"geometry", "storage", "problems", "algorithms", "engines"},
-    "simulation": BASIS | {"geometry", "storage", "problems", "algorithms", "engines", "run"},
     "config": BASIS - {"notebook"} | {"networks", "problems", "algorithms"},
-    "experiments": BASIS
-    | {"config", "problems", "networks", "datasets", "algorithms", "engines", "run", "simulation"},
+    "experiments": BASIS | {"config", "problems", "networks", "datasets", "algorithms", "engines", "run"},
     "estimators": BASIS | {"geometry", "problems", "networks", "engines", "run"},
     "agents": BASIS
     | {"config", "geometry", "storage", "problems", "networks", "engines", "run", "experiments"},
     "diagnosis": BASIS | {"geometry", "problems", "networks", "algorithms", "engines", "run", "experiments"},
     "report": BASIS | {"storage", "run", "experiments"},
+    "extensions": BASIS
+    | {"geometry", "storage", "problems", "networks", "algorithms", "engines", "run"}
+    | {"config", "experiments", "estimators", "agents", "report"},
     "cli": {
         "config",
         "errors",
+        "registry",
         "validation",
         "networks",
         "problems",
@@ -50,6 +54,7 @@ MAY_IMPORT = {
         "report",
     },
 }
+CORE = BASIS | {"config", "geometry", "networks", "problems", "algorithms", "engines", "run", "storage"}
 FACE = {"__init__", "__main__", "_version"}
 
 
@@ -106,6 +111,31 @@ def test_a_room_imports_what_its_law_allows_and_nothing_else(room):
     for path in rooms()[room]:
         used = {name.split(".")[0] for name in imports(path)} - {room, "_version"}
         assert used <= MAY_IMPORT[room], path.relative_to(SOURCE)
+
+
+def test_the_core_imports_no_other_room():
+    for room in CORE:
+        assert MAY_IMPORT[room] <= CORE, room
+
+
+def test_an_extension_is_reached_by_registration_alone():
+    """`registry.BUILT_IN` names them; no other room imports one, in no way, and none imports another."""
+    assert not [room for room, may in MAY_IMPORT.items() if "extensions" in may]
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).parts
+        if parts[0] == "extensions":
+            others = {name for name in imports(path) if name.startswith("extensions.")}
+            assert {name.split(".")[1] for name in others} <= {parts[1]}, path
+        elif parts != ("registry.py",):
+            texts = {
+                node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)
+            }
+            named = {
+                text for text in texts if isinstance(text, str) and text.startswith("destiny.extensions.")
+            }
+            assert not any(map(_file, named)), path
+    assert all(map(_file, registry.BUILT_IN))
+    assert len(registry.extensions()) == len(registry.BUILT_IN)
 
 
 def test_no_import_cycle_lazy_imports_included():

@@ -7,6 +7,7 @@ import destiny
 from destiny import diagnose
 from destiny.estimators import DecentralizedPCA
 from destiny.experiments import file as experiments
+from destiny.extensions import asynchronous, byzantine
 from destiny.problems import Privacy, centred, pca, private_products
 from destiny.problems.private_products import STEPS, PrivateProductsPCA
 from destiny.run.parts.private_products import AXES
@@ -143,9 +144,9 @@ def test_what_has_no_exact_sums_is_refused():
     with pytest.raises(destiny.SettingsError, match=r"60 columns releases sums .* need a static network"):
         destiny.solve(hidden(), changing)
     with pytest.raises(destiny.SettingsError, match="messages that are not clipped"):
-        destiny.solve(hidden(), destiny.networks.complete(5), messages=destiny.Clipped(1))
+        destiny.solve(hidden(), destiny.networks.complete(5), messages=byzantine.Clipped(1))
     with pytest.raises(destiny.MismatchError, match="destiny-async cannot release private products"):
-        destiny.simulate(hidden(), NETWORK, destiny.World(), destiny.DestinyAsync())
+        asynchronous.simulate(hidden(), NETWORK, asynchronous.World(), asynchronous.DestinyAsync())
     with pytest.raises(
         destiny.SettingsError, match=r"rounds must be at least \d+, .* release private products"
     ):

@@ -11,8 +11,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from destiny.agents import outcome as answer
-from destiny.agents.asynchronous.agent import AsyncAgent
-from destiny.agents.asynchronous.agent import largest_message as largest_async_message
+from destiny.agents.agent_kinds import agent_kind
 from destiny.agents.checkpoints import AgentCheckpoints
 from destiny.agents.engine import AgentTeam, SingleAgentEngine
 from destiny.agents.observation import LocalMeasures, View
@@ -26,7 +25,6 @@ from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import StoppedBySignal, shortage_is_temporary
 from destiny.engines.mixers.private import WIDE
 from destiny.errors import DestinyError, NetworkError, PrivacyError
-from destiny.protocols import AsyncAlgorithmBase
 from destiny.run.driver import Driver
 from destiny.run.forecast import silent_step
 from destiny.run.interrupt import Interrupt
@@ -92,8 +90,8 @@ def run(
     """
     began = time.monotonic()
     with shortage_is_temporary(), threadpool_limits(1), Interrupt() as interrupt:
-        asynchronous = isinstance(settings.algorithm, AsyncAlgorithmBase)
-        agent: AgentProcess = AsyncAgent(settings, loud) if asynchronous else Agent(settings, loud)
+        kind = agent_kind(settings.algorithm)
+        agent: AgentProcess = Agent(settings, loud) if kind is None else kind.process(settings, loud)
         try:
             agent.connections.pending_signal = lambda: interrupt.name
             agent.connections.watchers += [watcher(agent.view) for watcher in watchers]
@@ -200,11 +198,13 @@ class Agent(AgentProcess):
 def largest_message(settings: Settings, plan: Plan | None) -> tuple[int, int]:
     """Numbers and bytes of the largest message of an agent, counted in a step that is sent to nobody.
 
-    ``plan`` is that of its run, None if the method is asynchronous.
+    ``plan`` is that of its run, None if the method has no rounds.
     """
     s = settings
     if plan is None:
-        return largest_async_message(s)
+        kind = agent_kind(s.algorithm)
+        assert kind is not None
+        return kind.largest_message(s)
     n, p = s.problem.shape
     silent = silent_step(s.problem, s.network, plan.algorithm, plan.X[0], s.index, s.messages)
     first = max((count for part in plan.parts for count in part.sums(plan)), default=0)

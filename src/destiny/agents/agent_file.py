@@ -9,12 +9,7 @@ from typing import Any
 
 import msgspec
 
-from destiny.agents.asynchronous.keys import (
-    read_async_messages,
-    read_late,
-    read_removal,
-    read_replay,
-)
+from destiny.agents.agent_kinds import agent_kind, refuse_keys
 from destiny.agents.neighbours import read_neighbours
 from destiny.agents.settings import CHECKPOINTS, NOISE, Settings
 from destiny.agents.transport.connections import Address
@@ -22,8 +17,8 @@ from destiny.agents.transport.event_loop import shortage_is_temporary
 from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
 from destiny.config import files
-from destiny.config.algorithm import is_asynchronous
 from destiny.config.algorithm import read_algorithm as read_method
+from destiny.config.extension_keys import add_extension_keys
 from destiny.config.files import AgentFile, parse_address
 from destiny.config.network import LINK, read_link
 from destiny.config.network import read_network as read_whole_network
@@ -39,12 +34,9 @@ from destiny.networks.local_view import Neighbourhood
 from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
-from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase, ProblemBase, TopologyBase
-from destiny.protocols.link import Link
-from destiny.run.asynchronous import prepared_async
-from destiny.run.choice import Choice, choose
+from destiny.protocols import AlgorithmBase, Method, ProblemBase, TopologyBase
+from destiny.run.choice import choose
 from destiny.run.forecast import totals_learnt
-from destiny.run.members import slowest_mixing
 from destiny.run.own import as_algorithm, settings_of
 from destiny.run.parts.privacy import privacy_of, require_private_messages
 from destiny.run.solve import SolveOptions
@@ -58,6 +50,7 @@ MAX_VALUE = 200  # characters of a value in a HELLO; longer ones are sent as dig
 def read(path: str | Path) -> Settings:
     """Read and check an agent file; relative paths in it are relative to the file."""
     path = Path(path)
+    add_extension_keys()
     asked = read_tables(AgentFile, load(path), str(path), tables=True)
     folder, me, stop = path.parent, asked.agent, asked.stop
     if stop.diameter is not None and stop.diameter >= me.agents:
@@ -69,17 +62,27 @@ def read(path: str | Path) -> Settings:
     start = asked.start.point(folder)
     problem = read_problem(asked.problem, me, folder)
     network = read_network(asked, neighbours, folder)
-    asynchronous = is_asynchronous(kind := asked.algorithm.get("kind"))
-    if asynchronous:
-        messages, disclosure = read_async_messages(asked.messages, str(kind))
-    else:
+    method = read_method(asked.algorithm, "[algorithm]") if asked.algorithm else None
+    kind = agent_kind(method)
+    if kind is None:
         messages, disclosure = read_messages(asked.messages, network)
+        refuse_keys("agent", me)
+        refuse_keys("run", asked.run)
+    else:
+        messages, disclosure = kind.read_messages(asked.messages, asked.algorithm["kind"])
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(SolveOptions.tolerance if stop.tolerance is None else stop.tolerance).limit)
     rounds = Rounds(SolveOptions.rounds if stop.rounds is None else stop.rounds).limit
-    late = read_late(me, asynchronous, network, neighbours)
+    options = None if kind is None else kind.read_options(me, asked.run, network, neighbours)
     link = read_link(asked.network or {})
-    algorithm, choice = read_algorithm(asked.algorithm, problem, network, tolerance, messages, late, link)
+    choice = None
+    if kind is not None:
+        algorithm = kind.fit(method, problem, network, messages, options)
+    elif method is not None:
+        algorithm = as_algorithm(method)
+    else:  # what all agents choose alike; second moments are sent if that is asked for, or sums are private
+        choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
+        algorithm = choice.algorithm
     checkpoint = asked.run.checkpoint or SolveOptions.checkpoint_every
     common = {
         "problem": shared_keys(asked.problem, problem.shape[1]),
@@ -93,7 +96,7 @@ def read(path: str | Path) -> Settings:
         "checkpoint": checkpoint,
         **network_facts(network),
         "columns": columns_of(problem),
-        **({"late": list(late)} if late else {}),
+        **({} if kind is None else kind.common(options)),
     }
     return Settings(
         name=me.name,
@@ -103,8 +106,6 @@ def read(path: str | Path) -> Settings:
         listen=Address(*parse_address(me.listen, "[agent] listen")),
         out=folder / me.out,
         deadline=me.deadline,
-        late=late,
-        removal=read_removal(me, asynchronous),
         files=read_files(asked.tls, folder),
         neighbours=neighbours,
         problem=problem,
@@ -117,17 +118,15 @@ def read(path: str | Path) -> Settings:
         tolerance=tolerance,
         checkpoint=checkpoint,
         every=asked.run.every or SolveOptions.every,
-        replay=read_replay(asked.run, asynchronous),
         messages=messages,
         participants=read_participants(asked.messages.participants, me, neighbours),
         disclosure=disclosure + _about_method(problem, algorithm, messages),
         common={name: _short(value) for name, value in plain(common).items()},
+        options=options,
     )
 
 
-def _about_method(
-    problem: ProblemBase, algorithm: AlgorithmBase | AsyncAlgorithmBase, messages: Messages
-) -> str:
+def _about_method(problem: ProblemBase, algorithm: Method, messages: Messages) -> str:
     """What neighbours learn by the method."""
     if messages.private:
         assert isinstance(algorithm, AlgorithmBase)
@@ -209,30 +208,6 @@ def read_network(asked: AgentFile, neighbours: list[Neighbour], folder: Path) ->
     return network
 
 
-def read_algorithm(
-    table: dict[str, Any],
-    problem: ProblemBase,
-    network: TopologyBase,
-    tolerance: float,
-    messages: Messages,
-    late: tuple[int, ...],
-    link: Link,
-) -> tuple[AlgorithmBase | AsyncAlgorithmBase, Choice | None]:
-    """[algorithm]; without one, or if it is empty, what all agents choose alike, and why.
-
-    Matrices of second moments are not sent to neighbours unless that is asked for, or sums are private.
-    """
-    if table:
-        algorithm = read_method(table, "[algorithm]")
-        if isinstance(algorithm, AsyncAlgorithmBase):
-            if late and not isinstance(network, Neighbourhood):
-                algorithm = algorithm.on(slowest_mixing(network, late))
-            return prepared_async(algorithm, problem, network, messages), None
-        return as_algorithm(algorithm), None
-    choice = choose(problem, network, tolerance, messages, disclose=messages.private, link=link)
-    return choice.algorithm, choice
-
-
 def read_messages(table: files.AgentMessages, network: TopologyBase) -> tuple[Messages, str]:
     """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
 
@@ -277,4 +252,5 @@ def read_participants(names: list[str], me: files.Agent, neighbours: list[Neighb
 
 def schema() -> dict[str, Any]:
     """The JSON schema of agent files, with what was added to them."""
+    add_extension_keys()
     return document("DESTINY agent", AgentFile)

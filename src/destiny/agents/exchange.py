@@ -249,7 +249,7 @@ class Exchange:
 
     def on_state(self, peer: Neighbour, content: memoryview) -> None:  # noqa: ARG002
         """Nothing is due of this kind."""
-        raise Refusal("sent STATE, which belongs to asynchronous runs")
+        raise Refusal("sent STATE, which belongs to runs without rounds")
 
     def announce(self, peer: Neighbour) -> tuple[int, int]:
         """The first turn missing from a neighbour, and the mark of this agent."""

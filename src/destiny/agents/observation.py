@@ -39,7 +39,7 @@ class View:
     residual: float = float("nan")
     feasibility: float = float("nan")
     members: list[int] | None = None
-    """Who takes part in an asynchronous run; None if all agents of the files do."""
+    """Who takes part in a run that agents may leave; None if all agents of the files do."""
     rate: float = 0.0
     """Rounds a second, lately."""
     rates: dict[str, float] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the process of an agent has in common for synchronous and asynchronous methods."""
+"""What the process of an agent has in common for all methods."""
 
 from __future__ import annotations
 

@@ -9,24 +9,23 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from destiny import networks
+from destiny import networks, registry
 from destiny.agents import agent_file
+from destiny.agents.agent_kinds import agent_kind
 from destiny.agents.certificates import Authority, check_absent, write
 from destiny.agents.transport.tls import fingerprint
-from destiny.config.algorithm import is_asynchronous, read_algorithm
+from destiny.config.algorithm import read_algorithm
 from destiny.config.files import AgentFile, ExperimentFile, check_name, parse_address
 from destiny.config.network import LINK, read_network
 from destiny.config.problem import ProblemTable, read_regulariser
 from destiny.config.tables import Table, load, read
 from destiny.config.toml_text import to_toml
-from destiny.engines.mixers import KEYS, PLAIN, Private, from_keys
+from destiny.engines.mixers import PLAIN, Private, from_keys, message_keys
 from destiny.errors import SettingsError
 from destiny.experiments.file import read_file
 from destiny.networks.kinds import KINDS
 from destiny.protocols import TopologyBase
-from destiny.run.asynchronous import NO_PRIVATE_SUMS
 from destiny.run.forecast import private_disclosure
-from destiny.run.members import mixing_of, slowest_mixing
 from destiny.run.plan import Needs, require_able
 from destiny.validation import did_you_mean
 
@@ -135,9 +134,10 @@ def write_agent_files(
     fixed = isinstance(built, networks.Network) and built.weights == "metropolis"
     shared: dict[str, Any] = {"stop": dict(tables.get("stop", {})), "run": dict(tables.get("run", {}))}
     shared |= {name: tables[name] for name in ("start", "algorithm") if name in tables}
-    kind = tables.get("algorithm", {}).get("kind")
-    if is_asynchronous(kind):
-        private = _private_of_async(tables.get("messages", {}), private, kind)
+    method = read_algorithm(tables["algorithm"], "[[algorithm]]") if "algorithm" in tables else None
+    kind = agent_kind(method)
+    if kind is not None and _asked(tables.get("messages", {}), private) is not False:
+        kind.refuse_private(tables["algorithm"]["kind"], "give --plain")
     shared["messages"] = _messages(tables.get("messages", {}), private, built, [name for name, _, _ in where])
     if shared["messages"]["private"] and "algorithm" in tables:
         _require_totals(tables["algorithm"])
@@ -154,11 +154,14 @@ def write_agent_files(
     link = {key: value for key, value in tables["network"].items() if key in LINK}
     if link:
         shared["network"] = shared.get("network", {}) | link
-    come = _late(late, where, kind, built)
+    come = _late(late, [name for name, _, _ in where])
     if come:
-        given = read_algorithm(tables["algorithm"], "[[algorithm]]")
-        fitted = given.on(slowest_mixing(built, come))
-        shared["algorithm"] = tables["algorithm"] | _changed(given, fitted)
+        if kind is None:
+            raise SettingsError(
+                "--late is for methods without rounds: with all others everybody must be there"
+            )
+        fitted = kind.without(method, built, come, ", ".join(where[index][0] for index in come))
+        shared["algorithm"] = tables["algorithm"] | _changed(method, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
     # So that no neighbour can lie about its own neighbours, and who comes late knows the weights of links to
@@ -211,7 +214,7 @@ def _messages(
 ) -> dict[str, Any]:
     """[messages] of every agent: said in so many words, as an agent alone does not know the network."""
     setting = _asked(table, private)
-    given = {key: table[key] for key in KEYS if key in table and key != "private"}
+    given = {key: table[key] for key in message_keys() if key in table and key != "private"}
     why = Private().obstacle(network)
     if setting and why is not None:
         raise SettingsError(why)
@@ -242,16 +245,6 @@ def _asked(table: dict[str, Any], private: bool | None) -> bool | None:
     return table.get("private") if private is None else private
 
 
-def _private_of_async(table: dict[str, Any], private: bool | None, kind: str) -> bool:
-    """False, if somebody has said so: asynchronous methods cannot sum privately."""
-    if _asked(table, private) is not False:
-        raise SettingsError(
-            f"{kind} cannot have private sums, which agents use unless they are told otherwise: "
-            f"{NO_PRIVATE_SUMS}; give --plain, or choose a synchronous method"
-        )
-    return False
-
-
 def _tables(network: str) -> tuple[dict[str, Any], Path]:
     """The tables of an experiment file, or of a network alone, before they are checked."""
     path = Path(network)
@@ -276,10 +269,11 @@ def _agents(tables: dict[str, Any]) -> int | None:
 def _checked(tables: dict[str, Any], agents: int, name: str) -> tuple[ExperimentFile, dict[str, Any]]:
     """An experiment for so many agents, and what agents take over of its tables."""
     whole, problem, run = dict(tables), tables.get("problem"), tables.get("run", {})
+    added = registry.agent_keys("run")
     if isinstance(problem, dict):
         whole["problem"] = {"agents": agents} | problem
     if isinstance(run, dict):
-        whole["run"] = {k: v for k, v in run.items() if k != "replay"}  # which experiments do not know
+        whole["run"] = {k: v for k, v in run.items() if k not in added}  # which experiments do not know
     asked = read_file(whole, name)
     methods = tables.get("algorithm", [])
     if len(methods) > 1:
@@ -293,7 +287,7 @@ def _checked(tables: dict[str, Any], agents: int, name: str) -> tuple[Experiment
         taken["algorithm"] = {k: v for k, v in methods[0].items() if k != "label"}
     taken["stop"] = {k: v for k, v in tables.get("stop", {}).items() if k in ("rounds", "tolerance")}
     # Agents always save; an experiment may say never, by 0.
-    taken["run"] = {k: v for k, v in run.items() if k in ("checkpoint", "every", "replay") and v}
+    taken["run"] = {k: v for k, v in run.items() if k in ("checkpoint", "every", *added) and v}
     return asked, taken
 
 
@@ -314,23 +308,15 @@ def _changed(method: Any, fitted: Any) -> dict[str, Any]:
     }
 
 
-def _late(names: Sequence[str], where: list[tuple[str, str, int]], kind: Any, network: Any) -> list[int]:
-    """The indices of agents that come late, if they may."""
-    places = {name: index for index, (name, _, _) in enumerate(where)}
+def _late(names: Sequence[str], agents: Sequence[str]) -> list[int]:
+    """The indices of agents that come late."""
+    places = {name: index for index, name in enumerate(agents)}
     for name in names:
         if name not in places:
             raise SettingsError(
                 f"--late must name agents of --hosts; found {name!r}{did_you_mean(name, places)}"
             )
-    late = sorted({places[name] for name in names})
-    if late and not is_asynchronous(kind):
-        raise SettingsError("--late is for asynchronous methods: with all others everybody must be there")
-    if late and mixing_of(network.at(0), set(places.values()) - set(late)) is None:
-        named = ", ".join(name for name, place in places.items() if place in late)
-        raise SettingsError(
-            f"those who do not come late must be linked with each other; without {named} they are not"
-        )
-    return late
+    return sorted({places[name] for name in names})
 
 
 def _problem(table: dict[str, Any], index: int) -> dict[str, Any]:

@@ -13,11 +13,9 @@ from destiny.agents.transport.neighbour import Neighbour
 from destiny.agents.transport.tls import TlsFiles
 from destiny.engines.mixers import Messages
 from destiny.engines.same_settings import digest
-from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols import Array, Method, ProblemBase, TopologyBase
 from destiny.run.choice import Choice
 
-MAJORITY, ANY = "majority", "any"
-"""Values of removal in [agent]: whose word that another agent has left for good is believed."""
 CHECKPOINTS = "checkpoints"
 NOISE = "noise.key"  # beside the checkpoints, the secret that the noise of private data comes from
 
@@ -33,26 +31,19 @@ class Settings:
     listen: Address
     out: Path
     deadline: float
-    late: tuple[int, ...]
-    """Agents that do not take part from the start of an asynchronous run, by index."""
-    removal: str
-    """Whether more than half of its neighbours, or any one, must tell an asynchronous agent that another one
-    has left for good."""
     files: TlsFiles
     neighbours: list[Neighbour]
     problem: ProblemBase
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithm: AlgorithmBase | AsyncAlgorithmBase
+    algorithm: Method
     choice: Choice | None
     """How the algorithm was chosen, if the file has none."""
     rounds: int
     tolerance: float
     checkpoint: int
     every: int
-    replay: bool
-    """Whether an asynchronous agent writes down from which messages its steps were made."""
     messages: Messages
     participants: list[str]
     """Names of all agents in the order of their index, if the file has them."""
@@ -60,6 +51,8 @@ class Settings:
     """What neighbours learn, in a sentence."""
     common: dict[str, Any]
     """What must be equal at all agents, by name; nothing of an agent's data."""
+    options: Any = None
+    """What the file says for methods of an extension alone (`AgentKind.read_options`)."""
 
     @property
     def authorities(self) -> list[Path]:

@@ -18,7 +18,7 @@ from destiny.experiments.result_folder import STATUS, replace
 
 EVERY = 1.0  # seconds
 LONG = 1.0  # seconds: every round waits a little, and nobody wants to know
-SILENT = 5.0  # seconds after which an asynchronous neighbour is worth a look
+SILENT = 5.0  # seconds after which a neighbour without rounds is worth a look
 POINTS = 400  # of the curve; then every second one is dropped
 
 

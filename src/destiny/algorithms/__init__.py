@@ -10,7 +10,6 @@ from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.cdadt import CDADT
 from destiny.algorithms.deepca import DeEPCA
 from destiny.algorithms.destiny import Destiny
-from destiny.algorithms.destiny_async import DestinyAsync
 from destiny.algorithms.destiny_prox import DestinyProx
 from destiny.algorithms.dgd import DGD
 from destiny.algorithms.diging import DIGing
@@ -84,20 +83,12 @@ METHODS: tuple[type[Any], ...] = (
 )
 """Every method. Adding one makes it a ``kind`` in experiment files and adds it to tests and docs."""
 
-ASYNCHRONOUS: tuple[type[Any], ...] = (DestinyAsync,)
-"""Methods whose agents do not wait for each other (`destiny.protocols.AsyncAlgorithm`)."""
-
 KINDS: dict[str, type[Any]] = {method.kind: method for method in METHODS}
 """Methods by their names in experiment files."""
-
-ASYNC_KINDS: dict[str, type[Any]] = {method.kind: method for method in ASYNCHRONOUS}
-"""Asynchronous methods by their names."""
 
 __all__ = [
     "ADMMPCA",
     "ADSA",
-    "ASYNCHRONOUS",
-    "ASYNC_KINDS",
     "ATC",
     "CDADT",
     "DGD",
@@ -120,7 +111,6 @@ __all__ = [
     "DIGing",
     "DeEPCA",
     "Destiny",
-    "DestinyAsync",
     "DestinyKrylov",
     "DestinyLBFGS",
     "DestinyMomentum",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from destiny import networks
+from destiny import networks, registry
 from destiny._version import __version__
 from destiny.cli import agent, new
 from destiny.cli.completion import among
@@ -26,9 +26,11 @@ app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True)
 app.command()(new.new)
 app.command("schema")(new.show_schema)
 app.command()(agent.agent)
-app.command()(agent.replay)
 app.command()(agent.certificates)
 app.add_typer(agent.many, name="agents")
+for path, function in registry.commands().items():
+    group, _, name = path.rpartition(" ")
+    (agent.many if group == "agents" else app).command(name)(function)
 
 
 def print_version(flag: bool) -> None:

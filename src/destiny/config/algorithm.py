@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from destiny.algorithms import ASYNC_KINDS, KINDS
+from destiny import registry
+from destiny.algorithms import KINDS
 from destiny.config.kinds import fields_table, make, resolve
 from destiny.config.tables import Table, read
 from destiny.errors import SettingsError
@@ -20,8 +21,8 @@ class Method(Table, frozen=True):
 
 
 def method_kinds() -> dict[str, type[Any]]:
-    """Methods by name, synchronous or not."""
-    return KINDS | ASYNC_KINDS
+    """Methods by name, those of extensions too."""
+    return KINDS | registry.methods()
 
 
 def method_tables() -> list[Any]:
@@ -37,8 +38,3 @@ def read_algorithm(table: object, where: str) -> Any:
     method = resolve(kind, method_kinds(), where)
     where = f"{where} {table.get('label', kind)!r}"
     return make(method, read(fields_table(method, kind, Method), table, where), where)
-
-
-def is_asynchronous(kind: object) -> bool:
-    """Whether this is the kind of an asynchronous method."""
-    return isinstance(kind, str) and kind in ASYNC_KINDS

@@ -48,12 +48,10 @@ class Messages(Table, frozen=True):
 
     private: whether neighbours learn sums, not what one agent sends; the same at all agents
     bits: of a number in a message: 8, 16 or 64; the same at all agents
-    clip: neighbours of an agent that may lie; the answer is then approximate; the same at all agents
     """
 
     private: bool | None = None
     bits: int | None = None
-    clip: int | None = None
 
 
 class ExperimentStop(Table, frozen=True):
@@ -213,7 +211,7 @@ class AgentRun(Table, frozen=True):
     """[run] of agent files.
 
     every: measure every so many steps
-    checkpoint: save every so many steps (wakes, if asynchronous), at least 1
+    checkpoint: save every so many steps, at least 1
     """
 
     every: Positive | None = None

@@ -29,7 +29,7 @@ from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
     Array,
-    AsyncAlgorithmBase,
+    Method,
     Objective,
     Problem,
     ProblemBase,
@@ -40,8 +40,8 @@ from destiny.run.choice import Choice, choose
 from destiny.run.parts.centring import Centring
 from destiny.run.solve import SolveOptions, prepare
 
-Method = Algorithm[Any] | AsyncAlgorithmBase
-Methods = Mapping[str, Method | None] | Sequence[Method] | Method | None
+AnyMethod = Algorithm[Any] | Method
+Methods = Mapping[str, AnyMethod | None] | Sequence[AnyMethod] | AnyMethod | None
 
 
 @dataclass(frozen=True)
@@ -205,10 +205,8 @@ def label_algorithms(algorithms: Methods, choice: Choice) -> tuple[dict[str, Alg
     methods: dict[str, AlgorithmBase] = {}
     findings: list[Finding] = []
     for label, method in every.items():
-        if isinstance(method, AsyncAlgorithmBase):
-            text = (
-                "it has no rounds, so none are predicted: destiny.simulate, or a file with [world], tries it"
-            )
+        if not isinstance(method, AlgorithmBase):
+            text = "it has no rounds, so none are predicted: a file with [world] tries it"
             findings.append(Finding(label, "look", text))
         else:
             methods[label] = method

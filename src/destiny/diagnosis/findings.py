@@ -245,11 +245,11 @@ def network_findings(network: TopologyBase, lambda_: float) -> Iterator[Finding]
 
 
 def message_findings(messages: Messages, network: TopologyBase) -> Iterator[Finding]:
-    """Yield what private messages, few bits and clipping can do on this network, and what not."""
+    """Yield what messages that are not plain can do on this network, and what not."""
     if messages.few_bits and (why := messages.obstacle(network)) is not None:
         yield Finding("messages", "problem", why)
     if not messages.exact:
-        text = f"{messages}: answers are approximate, within 1e-2 or so where nobody lies (docs/liars.md)"
+        text = f"{messages}: answers are approximate"
         yield Finding("messages", "look", text)
     if not messages.private or network.agents == 1:
         return

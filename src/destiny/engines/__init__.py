@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from destiny.engines.liars import Liars
 from destiny.engines.ranks.engine import DEADLINE, Mpi
 from destiny.engines.ranks.launch import launched
 from destiny.engines.team import Engine
@@ -37,4 +36,4 @@ def engine_for_command(name: str | None = None) -> str:
     return name or ("mpi" if started else "local")
 
 
-__all__ = ["Engine", "Liars", "Local", "Mpi", "engine_for_command", "local", "mpi"]
+__all__ = ["Engine", "Local", "Mpi", "engine_for_command", "local", "mpi"]

@@ -19,8 +19,6 @@ from destiny.estimators.ridge import DecentralizedRidge
 from destiny.estimators.scaler import DecentralizedScaler
 from destiny.estimators.silo_places import SiloPlace, silo_map
 from destiny.estimators.sparse_pca import DecentralizedSparsePCA
-from destiny.estimators.vertical_pca import VerticalPCA
-from destiny.estimators.vertical_ridge import VerticalRidge
 
 __all__ = [
     "DecentralizedCCA",
@@ -34,8 +32,6 @@ __all__ = [
     "SiloFolds",
     "SiloPlace",
     "SparseDictionary",
-    "VerticalPCA",
-    "VerticalRidge",
     "biplot",
     "scree_plot",
     "silo_map",

@@ -110,7 +110,8 @@ def check_columns(estimator: Any, silos: Silos) -> None:
     """Raise ProblemError unless silos have the columns of `fit`."""
     if silos.split != "rows":
         raise ProblemError(
-            'silos must have the same columns; found split="columns": take VerticalPCA or VerticalRidge'
+            'silos must have the same columns; found split="columns": take VerticalPCA or VerticalRidge '
+            "(destiny.extensions.vertical)"
         )
     names, n = _names_in_fit(estimator), estimator.n_features_in_
     if silos.columns and names:

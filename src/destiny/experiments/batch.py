@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from destiny import registry
 from destiny.errors import MismatchError
-from destiny.protocols import Algorithm, AsyncAlgorithmBase, Objective, Problem, Topology
+from destiny.protocols import Algorithm, Method, Objective, Problem, Topology
 from destiny.run.own import as_algorithm
 from destiny.run.result import Result
 from destiny.run.solve import SolveOptions, prepare
-from destiny.simulation.simulated_run import prepare_simulation
-from destiny.simulation.world import World
 
 
 class Runnable(Protocol):
-    """A run that has been checked: by `prepare`, or by `prepare_simulation`."""
+    """A run that has been checked: by `prepare`, or by an extension."""
 
     def go(self) -> Result: ...
 
@@ -32,11 +31,11 @@ class Batch:
 def prepare_all(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    algorithms: Mapping[str, Algorithm[Any] | AsyncAlgorithmBase | None],
+    algorithms: Mapping[str, Algorithm[Any] | Method | None],
     options: Callable[[str], SolveOptions],
     *,
     skip: bool,
-    world: World | None = None,
+    world: Any = None,
 ) -> Batch:
     """Check all runs before anything is computed or written.
 
@@ -52,7 +51,8 @@ def prepare_all(
                 batch.runs[label] = prepare(problem, network, given, options(label))
             else:
                 assert algorithm is not None  # nothing is chosen in a world
-                batch.runs[label] = prepare_simulation(problem, network, algorithm, options(label), world)
+                table = registry.tables()["world"]
+                batch.runs[label] = table.prepare(problem, network, algorithm, options(label), world)
         except MismatchError as error:
             if not skip:
                 raise MismatchError(f"{label}: {error}") from error

@@ -8,30 +8,20 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from destiny import notebook
+from destiny import notebook, registry
 from destiny.errors import SettingsError
 from destiny.experiments.batch import prepare_all, run_all
-from destiny.protocols import (
-    Algorithm,
-    AlgorithmBase,
-    AsyncAlgorithmBase,
-    Objective,
-    Problem,
-    Topology,
-)
+from destiny.protocols import Algorithm, AlgorithmBase, Method, Objective, Problem, Topology
 from destiny.run.interrupt import deliver
 from destiny.run.own import as_algorithm
 from destiny.run.result import Result, plot_results
 from destiny.run.solve import SolveOptions
-from destiny.simulation.simulated_run import SimulatedResult
-from destiny.simulation.world import World
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
-Method: TypeAlias = Algorithm[Any] | AsyncAlgorithmBase
-AnyMethod: TypeAlias = AlgorithmBase | AsyncAlgorithmBase
+AnyMethod: TypeAlias = Algorithm[Any] | Method
 Column = Callable[[Result], float]
 COSTS: dict[str, Column] = {
     "rounds": lambda r: r.rounds,
@@ -40,7 +30,7 @@ COSTS: dict[str, Column] = {
     "gradients": lambda r: r.gradients,
     "minibatches": lambda r: r.minibatches,
     "passes": lambda r: r.passes,
-    "messages": lambda r: r.messages if isinstance(r, SimulatedResult) else 0,
+    "messages": lambda r: r.counts().get("messages", 0),
     "seconds": lambda r: r.seconds,
 }
 SENT = ("rounds", "scalars", "bytes", "messages")
@@ -121,9 +111,9 @@ SINGLE = {"checkpoint", "checkpoint_every", "resume", "label"}
 def compare(
     problem: Problem | Sequence[Objective],
     network: Topology,
-    methods: Mapping[str, Method] | Sequence[Method],
+    methods: Mapping[str, AnyMethod] | Sequence[AnyMethod],
     *,
-    world: World | None = None,
+    world: Any = None,
     **options: Any,
 ) -> Comparison:
     """Solve one problem with several methods, from the same start and under the same rules.
@@ -135,8 +125,8 @@ def compare(
     methods : mapping from labels to algorithms, or a sequence of algorithms (their kinds are the labels)
         One made for other problems is skipped with its reason.
     world : World, optional
-        Run all methods in simulated time (`destiny.simulate`), asynchronous ones and synchronous ones, which
-        wait for their neighbours in every round; seconds are simulated.
+        Run all methods in simulated time, those without rounds and all others, which wait for their
+        neighbours in every round; seconds are simulated.
     options
         As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs. A signal
         reaches the caller as there; if its handler returns, methods not begun yet are left out.
@@ -160,7 +150,7 @@ def compare(
     return Comparison(results, batch.skipped)
 
 
-def labelled(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, AnyMethod]:
+def labelled(methods: Mapping[str, AnyMethod] | Sequence[AnyMethod]) -> dict[str, Method]:
     """Methods by label; of a sequence, by kind, numbered where a kind comes twice."""
     if not isinstance(methods, Mapping | Sequence) or len(methods) == 0:
         raise SettingsError(f"methods must be some algorithms, in a list or by label; found {methods!r}")
@@ -168,7 +158,7 @@ def labelled(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, AnyM
         if odd := [label for label in methods if not isinstance(label, str)]:
             raise SettingsError(f"labels of methods must be text; found {odd[0]!r}")
         return {label: _wrapped(method) for label, method in methods.items()}
-    algorithms: dict[str, AnyMethod] = {}
+    algorithms: dict[str, Method] = {}
     for method in map(_wrapped, methods):
         label = kind = method.kind
         count = 1
@@ -179,8 +169,9 @@ def labelled(methods: Mapping[str, Method] | Sequence[Method]) -> dict[str, AnyM
     return algorithms
 
 
-def _wrapped(method: Method) -> AnyMethod:
-    return method if isinstance(method, AsyncAlgorithmBase) else as_algorithm(method)
+def _wrapped(method: Any) -> Method:
+    known = not isinstance(method, AlgorithmBase | str) and registry.runs_elsewhere(method) is not None
+    return method if known else as_algorithm(method)
 
 
 def costs(results: Mapping[str, Result]) -> dict[str, Column]:
@@ -189,7 +180,7 @@ def costs(results: Mapping[str, Result]) -> dict[str, Column]:
     shown = {
         "minibatches": any(r.minibatches for r in results.values()),
         "passes": any(r.minibatches for r in results.values()),
-        "messages": any(isinstance(r, SimulatedResult) for r in results.values()),
+        "messages": any("messages" in r.counts() for r in results.values()),
     }
     left_out = {*(SENT if alone else ()), *(name for name, needed in shown.items() if not needed)}
     first: dict[str, Column] = {"steps": lambda r: r.steps} if alone else {}

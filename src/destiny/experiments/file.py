@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from destiny import datasets
-from destiny.algorithms import DestinyAsync
+from destiny import datasets, registry
 from destiny.config.algorithm import read_algorithm
+from destiny.config.extension_keys import add_extension_keys
 from destiny.config.files import ExperimentFile
-from destiny.config.kinds import fields_table
 from destiny.config.kinds import make as make_settings
 from destiny.config.network import read_link, read_network
 from destiny.config.problem import ExperimentProblem, build_problem, problem_options, require_p
 from destiny.config.schema import document
-from destiny.config.tables import add_key, complete, given, load
+from destiny.config.tables import add_key, given, load
 from destiny.config.tables import read as read_tables
 from destiny.engines.mixers import PLAIN, Messages, from_keys
 from destiny.errors import SettingsError
@@ -28,21 +27,14 @@ from destiny.problems import olsr
 from destiny.problems.cached import CachedProblem
 from destiny.problems.data.partition import split_rows
 from destiny.problems.kinds import KINDS
-from destiny.protocols import AlgorithmBase, Array, AsyncAlgorithmBase, ProblemBase, TopologyBase
+from destiny.protocols import Array, Method, ProblemBase, TopologyBase
 from destiny.protocols.link import INTERNET, Link
-from destiny.run.asynchronous import takes_async
 from destiny.run.choice import choose
 from destiny.run.solve import SolveOptions
-from destiny.simulation.traces import read_traces
-from destiny.simulation.world import World
 
 LABEL = re.compile(r"\w([\w .+=(),-]{0,98}[\w+=(),-])?")  # becomes the name of a folder
-Methods = dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
+Methods = dict[str, Method | None]
 
-_WORLD = fields_table(World)
-add_key(_WORLD, "traces", str | Sequence[Sequence[float]] | None)  # also a file
-_SPEEDS = "speeds, delays, losses and crashes of a run in simulated time"
-add_key(ExperimentFile, "world", complete(_WORLD) | None, _SPEEDS)
 add_key(
     ExperimentProblem, "dataset", Literal[tuple(datasets.NAMES)] | None, "a known data set instead of files"
 )
@@ -60,7 +52,7 @@ class Experiment:
     network: TopologyBase
     start: Array | None
     seed: int
-    algorithms: dict[str, AlgorithmBase | AsyncAlgorithmBase | None]
+    algorithms: Methods
     stop: dict[str, Any]
     every: int
     checkpoint: int
@@ -68,8 +60,8 @@ class Experiment:
     mpi: dict[str, Any]
     image: tuple[int, ...] | None = None
     messages: Messages = PLAIN
-    world: World | None = None
-    """Where time is simulated."""
+    world: Any = None
+    """Where time is simulated (`destiny.registry.FileTable`)."""
     link: Link = INTERNET
 
     @property
@@ -103,10 +95,9 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
     messages = from_keys(given(asked.messages))
 
-    def chosen() -> AlgorithmBase | AsyncAlgorithmBase:
-        if world is not None and takes_async(DestinyAsync(), problem, network, messages):
-            return DestinyAsync()
-        return choose(problem, network, tolerance, messages, link=link).algorithm
+    def chosen() -> Method:
+        added = None if world is None else registry.tables()["world"].choose(problem, network, messages)
+        return added or choose(problem, network, tolerance, messages, link=link).algorithm
 
     algorithms = read_algorithms(asked.algorithm, lambda: chosen().kind)
     if world is None:
@@ -134,6 +125,7 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
 
 def read_file(tables: dict[str, Any], where: str) -> Any:
     """The tables of an experiment, checked one by one."""
+    add_extension_keys()
     return read_tables(ExperimentFile, tables, where, tables=True)
 
 
@@ -158,12 +150,11 @@ def read_algorithms(tables: list[dict[str, Any]], chosen: Callable[[], str]) -> 
     return algorithms
 
 
-def read_world(table: Any, folder: Path) -> World:
-    """[world]: speeds, delays, losses and crashes of a run in simulated time; traces may be a .csv file."""
-    if isinstance(table.traces, str):
-        table = msgspec.structs.replace(table, traces=read_traces(folder / table.traces))
-    world: World = make_settings(World, table, "[world]")
-    return world
+def read_world(table: Any, folder: Path) -> Any:
+    """[world]: speeds, delays, losses and crashes of a run in simulated time."""
+    world = registry.tables()["world"]
+    content = world.read(msgspec.structs.asdict(table), folder)
+    return make_settings(world.settings, msgspec.structs.replace(table, **content), "[world]")
 
 
 def from_dataset(table: Any, home: Path | None = None) -> ProblemBase:
@@ -178,10 +169,10 @@ def from_dataset(table: Any, home: Path | None = None) -> ProblemBase:
     return kind.make(shares, p=table.p, **options)  # type: ignore[no-any-return]
 
 
-def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase | None]) -> None:
-    """Refuse an asynchronous method where time is not simulated."""
+def require_rounds(algorithms: Mapping[str, Method | None]) -> None:
+    """Refuse a method without rounds where time is not simulated."""
     for label, algorithm in algorithms.items():
-        if isinstance(algorithm, AsyncAlgorithmBase):
+        if algorithm is not None and registry.runs_elsewhere(algorithm) is not None:
             raise SettingsError(
                 f"[[algorithm]] {label!r} has no rounds: add [world], in which time is simulated, or choose "
                 "a method with rounds"
@@ -190,4 +181,5 @@ def require_rounds(algorithms: Mapping[str, AlgorithmBase | AsyncAlgorithmBase |
 
 def schema() -> dict[str, Any]:
     """The JSON schema of experiment files, with what was added to them here."""
+    add_extension_keys()
     return document("DESTINY experiment", ExperimentFile)

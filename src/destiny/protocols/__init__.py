@@ -2,16 +2,23 @@
 
 `Problem`, `Topology` and `Algorithm` are what a user's object must have, and no more. `ProblemBase`,
 `TopologyBase` and `AlgorithmBase` are the whole contract: every further member has a default.
-`AsyncAlgorithm` and `AsyncAlgorithmBase` are the same for agents that do not wait for each other. Classes of
-the package derive from the bases; other objects are wrapped once, where they come in
+Classes of the package derive from the bases; other objects are wrapped once, where they come in
 (`destiny.problems.own_problem`, `destiny.run.own`). Inside, nobody asks
 whether a member is there. The contract of step rules is `destiny.steps.StepRule`, that of engines is in
 `destiny.engines.team`.
 """
 
-from destiny.protocols.algorithms import About, Agents, Algorithm, AlgorithmBase, Bounds, Observer, Trait
+from destiny.protocols.algorithms import (
+    About,
+    Agents,
+    Algorithm,
+    AlgorithmBase,
+    Bounds,
+    Method,
+    Observer,
+    Trait,
+)
 from destiny.protocols.arrays import Array, State
-from destiny.protocols.asynchronous import LIFE, AsyncAlgorithm, AsyncAlgorithmBase, LocalAgent, Message
 from destiny.protocols.networks import Topology, TopologyBase, Tree, spanning_tree
 from destiny.protocols.problems import (
     CountedSamples,
@@ -28,20 +35,16 @@ from destiny.protocols.problems import (
 from destiny.protocols.wrapping import forward
 
 __all__ = [
-    "LIFE",
     "About",
     "Agents",
     "Algorithm",
     "AlgorithmBase",
     "Array",
-    "AsyncAlgorithm",
-    "AsyncAlgorithmBase",
     "Bounds",
     "CountedSamples",
     "GeneralisedHosted",
     "Hosted",
-    "LocalAgent",
-    "Message",
+    "Method",
     "Objective",
     "Observer",
     "Problem",

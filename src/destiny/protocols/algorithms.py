@@ -171,6 +171,22 @@ class About:
         return int(getattr(settings, self.rounds) if isinstance(self.rounds, str) else self.rounds)
 
 
+class Method(Protocol):
+    """What every method says of itself, whether it has rounds (`AlgorithmBase`) or is of an extension."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in files and sentences."""
+
+    @property
+    def about(self) -> About | None:
+        """What it is checked against a problem by; nothing is checked without."""
+
+    @property
+    def step_rule(self) -> object:
+        """The step rule among its settings, if there is one."""
+
+
 class Algorithm(Protocol[State]):
     """A frozen dataclass of settings with two pure functions: what an algorithm must have."""
 

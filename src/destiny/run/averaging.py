@@ -19,20 +19,18 @@ from destiny.run.stopping import flooding_time
 
 ACCURACY = 1e-13  # largest change of an average, relative to its largest entry, that still counts as none
 MOST = 20_000  # rounds of averaging; a ring of 100 agents needs about that many
-CLIPPED = 5  # times that everybody hears of everybody: liars could make others mix for ever
+ROUGH = 5  # times that everybody hears of everybody, where averages never settle
 
 
 def average(agents: HostedAgents, network: TopologyBase, *arrays: Array) -> tuple[tuple[Array, ...], bool]:
     """Exact averages on a static network (`HostedAgents.all_reduce`).
 
     On one that changes agents mix until the largest change seen by any agent is rounding; all end after the
-    same round. False comes with averages that still changed after `MOST` rounds. Clipped messages are mixed
-    for some rounds, to averages that are rough: along a tree, one liar could set them.
+    same round. False comes with averages that still changed after `MOST` rounds. Messages that carry no
+    exact averages are mixed for some rounds, to rough ones: along a tree, one agent could set them.
     """
     if not agents.exact:
-        return agents.mix(
-            *arrays, rounds=CLIPPED * max(1, flooding_time(network, agents.traffic.rounds))
-        ), True
+        return agents.mix(*arrays, rounds=ROUGH * max(1, flooding_time(network, agents.traffic.rounds))), True
     if network.tree is not None:
         return _exact(agents, arrays), True
     return _settle(agents, network, arrays, _relative_change)

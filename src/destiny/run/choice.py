@@ -180,7 +180,7 @@ def choose(
         return Choice(DestinyProx(), "the objective has a regulariser")
     if not messages.exact and not problem.batches:
         return Choice(
-            DGD(direction="landing"), "messages are clipped, and trackers would keep what liars add"
+            DGD(direction="landing"), "messages carry no exact averages, and trackers would keep the errors"
         )
     if problem.batches:
         return Choice(VRSGT(), "the problem draws mini-batches")

@@ -102,7 +102,7 @@ def iterate(
         A checkpoint to continue from.
     messages : Messages
         How messages travel: "plain" (the default); "private", so that agents learn sums over all agents only;
-        `Quantized(8)`, which are small; `Clipped(1)`, which protect from a neighbour that lies.
+        `Quantized(8)`, which are small; or those of an extension.
     """
     plan = make_plan(problem, network, algorithm, start=start, seed=seed, messages=as_messages(messages))
     return moments(plan, engine or Local(), resume)

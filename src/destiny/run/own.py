@@ -9,19 +9,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from destiny import registry
 from destiny.algorithms import KINDS
 from destiny.errors import NetworkError, SettingsError
-from destiny.protocols import (
-    About,
-    Agents,
-    Algorithm,
-    AlgorithmBase,
-    Array,
-    AsyncAlgorithmBase,
-    Topology,
-    TopologyBase,
-    forward,
-)
+from destiny.protocols import About, Agents, Algorithm, AlgorithmBase, Array, Topology, TopologyBase, forward
 from destiny.validation import did_you_mean
 
 ROUNDING = 1e-10  # what sums of weights computed in double precision may miss
@@ -42,17 +33,9 @@ def as_algorithm(given: object) -> AlgorithmBase:
             )
         default: AlgorithmBase = KINDS[given]()
         return default
-    if isinstance(given, AsyncAlgorithmBase):
-        raise SettingsError(
-            f"{given.kind} has no rounds: run it in simulated time (destiny.simulate, or [world] in an "
-            "experiment file), or between organisations (destiny agent)"
-        )
-    if hasattr(given, "wake") and not isinstance(given, type):
-        raise SettingsError(
-            "an asynchronous algorithm must derive from destiny.protocols.AsyncAlgorithmBase; found "
-            f"{type(given).__name__}: derive it"
-        )
     if isinstance(given, type) or not hasattr(given, "step"):
+        if (why := registry.runs_elsewhere(given)) is not None:
+            raise SettingsError(why)
         raise SettingsError(f"algorithm must be an object such as destiny.Destiny(); found {given!r}")
     if not hasattr(given, "init"):
         raise SettingsError(

@@ -24,7 +24,7 @@ from destiny.protocols import (
     Algorithm,
     AlgorithmBase,
     Array,
-    AsyncAlgorithmBase,
+    Method,
     Objective,
     Problem,
     ProblemBase,
@@ -210,7 +210,7 @@ def prepared_algorithm(
     return given.on(network)
 
 
-def require_fit(algorithm: AlgorithmBase | AsyncAlgorithmBase, problem: ProblemBase) -> None:
+def require_fit(algorithm: Method, problem: ProblemBase) -> None:
     """Refuse a method that cannot solve this problem, by what it says of itself."""
     if algorithm.about is not None:
         require_able(algorithm.about, Needs.of(problem))

@@ -127,7 +127,7 @@ class Result(RunOutcome):
     settings : dict
         The algorithm and its settings.
     message_kind : Messages
-        How messages travelled: plain, private, `destiny.Quantized` or `destiny.Clipped`.
+        How messages travelled: plain, private, `destiny.Quantized` or of an extension.
     data_bytes, least_bytes : int or None
         To hold ``bytes`` against: all data sent to one agent along the tree, where their number is known; and
         one n x p matrix from every other agent, the least that any method sends.
@@ -203,6 +203,10 @@ class Result(RunOutcome):
         if not self.minibatches:
             return text
         return f"{text}, {self.minibatches} of mini-batches, {self.passes:.1f} passes over the data"
+
+    def counts(self) -> dict[str, int]:
+        """What else was counted, by name, for comparisons; nothing in a run by rounds."""
+        return {}
 
     def summary(self) -> dict[str, Any]:
         """The facts, ready for a JSON file; a number that is not finite is None there."""

@@ -131,7 +131,7 @@ def solve(
         Name of the run in the log and the progress bar; by default the algorithm's kind.
     messages : Messages
         How messages travel: "plain" (the default); "private", so that agents learn sums over all agents only;
-        `Quantized(8)`, which are small; `Clipped(1)`, which protect from a neighbour that lies.
+        `Quantized(8)`, which are small; or those of an extension.
     link : Link
         Delay and bandwidth of the links, by which the fastest method is predicted where none is given; by
         default 20 ms and 100 Mbit/s.

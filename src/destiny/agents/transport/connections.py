@@ -41,7 +41,7 @@ class RoundStore(Protocol):
         """What an agent tells all others has come; raises Refusal if it cannot be right."""
 
     def on_state(self, peer: Neighbour, content: memoryview) -> None:
-        """The newest numbers of an asynchronous neighbour; raises Refusal if they cannot be right."""
+        """The newest numbers of a neighbour without rounds; raises Refusal if they cannot be right."""
 
     def announce(self, peer: Neighbour) -> tuple[int, int]:
         """What a HELLO to a neighbour says: the first round that is missing from it, and the mark."""

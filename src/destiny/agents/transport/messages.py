@@ -55,7 +55,7 @@ class Kind(IntEnum):
     STATEMENT = 5
     """What an agent tells all others once: its neighbours, and in private runs its public key, signed."""
     STATE = 6
-    """The newest numbers of an asynchronous agent, which replace all earlier ones."""
+    """The newest numbers of an agent without rounds, which replace all earlier ones."""
 
 
 KINDS = frozenset(Kind)

@@ -54,7 +54,7 @@ class Neighbour:
     done : bool
         It has its answer and needs nothing more.
     heard : int
-        Of an asynchronous neighbour: messages that have come from it.
+        Of a neighbour without rounds: messages that have come from it.
     silent : float
         The same: seconds in which this agent has listened since the last of them.
     trouble : str

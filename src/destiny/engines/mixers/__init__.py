@@ -1,18 +1,16 @@
 """How numbers of agents become numbers of the network: a file for each kind of messages."""
 
-from destiny.engines.mixers.clipped import Clipped
-from destiny.engines.mixers.plain import KEYS, PLAIN, Messages, Mixer, as_messages, from_keys
+from destiny.engines.mixers.plain import PLAIN, Messages, Mixer, as_messages, from_keys, message_keys
 from destiny.engines.mixers.private import Private
 from destiny.engines.mixers.quantized import Quantized
 
 __all__ = [
-    "KEYS",
     "PLAIN",
-    "Clipped",
     "Messages",
     "Mixer",
     "Private",
     "Quantized",
     "as_messages",
     "from_keys",
+    "message_keys",
 ]

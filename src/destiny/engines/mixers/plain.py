@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from destiny import registry
 from destiny.engines.tree_sum import Row
 from destiny.errors import NetworkError, SettingsError
 from destiny.protocols import AlgorithmBase, Array, Bounds, TopologyBase
@@ -154,14 +155,24 @@ def as_messages(given: object) -> Messages:
         return NAMES[given]
     near = did_you_mean(given, NAMES) if isinstance(given, str) else ""
     raise SettingsError(
-        'messages must be "plain", "private", destiny.Quantized(8) or destiny.Clipped(1); '
+        'messages must be "plain", "private", or an object such as destiny.Quantized(8); '
         f"found {given!r}{near}"
     )
 
 
+def message_keys() -> dict[str, Callable[[Any], Messages]]:
+    """Keys of [messages], with those of extensions, and the messages that a value asks for."""
+    added = registry.message_keys()
+    return KEYS | {name: key.read for name, key in added.items() if key.read is not None}
+
+
 def from_keys(table: Mapping[str, Any]) -> Messages:
     """The messages of a table [messages], of whose keys one may ask for something."""
-    asked = {key: found for key in KEYS if key in table and (found := KEYS[key](table[key])) != PLAIN}
+    asked = {
+        key: found
+        for key, read in message_keys().items()
+        if key in table and (found := read(table[key])) != PLAIN
+    }
     if len(asked) > 1:
         raise SettingsError(
             f"there must be one kind of messages; found {' and '.join(map(str, asked.values()))}: leave out "

@@ -54,7 +54,7 @@ class Silos(PerParty):
         differ: ``{"west": {"encoding": "cp1252"}}``.
     split : {"rows", "columns"}
         What differs between parties. "columns": parties have different columns of the same rows, in the
-        same order, for `destiny.estimators.VerticalPCA` and `VerticalRidge`. Row labels of data frames and
+        same order, for `destiny.extensions.vertical`. Row labels of data frames and
         files (``index``) must be the same.
     **layout
         Settings of `destiny.problems.data.Csv` for all ``.csv`` files: ``sep=";", decimal=",", gaps=True``.

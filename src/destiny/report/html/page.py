@@ -50,7 +50,7 @@ def body_of(figures: list[FigureResults], charts: Charts, styles: dict[str, Line
 def axis_switch(simulated: bool = False) -> Html:
     """Return the control that chooses the horizontal axis of all curves.
 
-    Rounds of synchronous and wakes of asynchronous methods are no common measure: where time is simulated, it
+    Rounds, and wakes of methods without rounds, are no common measure: where time is simulated, it
     is the first choice.
     """
     names = {**axis_titles(simulated), "round": "rounds"}

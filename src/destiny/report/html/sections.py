@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from destiny.report.charts import activity, network_drawing
+from destiny import registry
+from destiny.report.charts import network_drawing
 from destiny.report.charts.curves import MEASURES, LineStyle, curves
 from destiny.report.charts.legend import chart, legend, stroke
 from destiny.report.charts.series import Charts
@@ -102,12 +103,12 @@ class Section:
         return f"{what}-{self.number}-{self.figure.panels.index(panel)}"
 
     def activities(self) -> Html | None:
-        """Return who worked and who waited in the simulated runs of each panel's first seed."""
+        """Return what extensions show of the runs of each panel's first seed."""
         drawings = [
-            attempt("summary.json", self.figure.remarks, activity.figure, run.label, run.entry["activity"])
+            attempt("summary.json", self.figure.remarks, extension.drawing, run.label, run.entry)
             for panel in self.figure.panels
             for run in panel.first.runs
-            if isinstance(run.entry.get("activity"), dict)
+            for extension in registry.extensions()
         ]
         return self.part("Who worked and who waited", join(drawings))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from destiny.algorithms import METHODS
 from destiny.algorithms.blocks.step_sizes import STEADY
 from destiny.errors import MismatchError
-from destiny.protocols import AlgorithmBase, AsyncAlgorithmBase
+from destiny.protocols import Method
 from destiny.run.parts.part import RunPart
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ class Batches(RunPart):
         return {"mini-batches (size, seed)": [list(pair) for pair in self.drawn]}
 
 
-def require_stochastic(
-    algorithm: AlgorithmBase | AsyncAlgorithmBase, drawn: Sequence[tuple[int, int]]
-) -> None:
+def require_stochastic(algorithm: Method, drawn: Sequence[tuple[int, int]]) -> None:
     """Refuse mini-batches where gradients that jump would lead a method or its steps astray."""
     about = algorithm.about
     if about is None or not drawn:

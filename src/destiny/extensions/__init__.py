@@ -1,0 +1,1 @@
+"""Parts that are registered (`destiny.registry`): nothing outside names them."""

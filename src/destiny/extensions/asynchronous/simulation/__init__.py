@@ -1,0 +1,1 @@
+"""Runs in simulated time: agents of different speeds, messages that are late or lost, crashes."""
