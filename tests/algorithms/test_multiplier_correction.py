@@ -5,7 +5,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import KINDS, MultiplierCorrection
-from destiny.algorithms.multiplier_correction import reflect
+from destiny.algorithms.feasible import reflect
 from destiny.geometry.stiefel import polar, random_point, transpose, violation
 from destiny.problems import custom, pooled
 from tests.helpers.small_problems import procrustes, small_problem

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 import destiny
 from destiny.algorithms import PCAL, PLAM, ExPen, Landing, MultiplierCorrection, PenCF, Pymanopt, WenYin
 from destiny.algorithms.blocks.step_sizes import Alternating, Constant
-from destiny.algorithms.landing import safe_step
-from destiny.algorithms.wen_yin import curve
+from destiny.algorithms.feasible import curve
+from destiny.algorithms.penalty import safe_step
 from destiny.errors import MissingExtraError, SettingsError
 from destiny.geometry.directions import DIRECTIONS
 from destiny.geometry.stiefel import polar, random_point, subspace_distance, violation

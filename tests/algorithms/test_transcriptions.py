@@ -324,20 +324,6 @@ def dprgt(rg, W, X, b, average):
         Y = [MY[i] + after[i] - before[i] for i in range(d)]
 
 
-def drcgd(rg, W, X, step, average):
-    """X+ = polar(W^t X + a_k e), e+ = -rg(X+) + b P_T(X+, W^t e), b = min(1, ||rg(X+)||^2 / ||rg(X)||^2)."""
-    d, k = len(X), 0
-    e = [-r for r in at(rg, X)]
-    while True:
-        yield X
-        k += 1
-        MX, Me, before, a = average(W, X), average(W, e), at(rg, X), step(k)
-        X = [polar(MX[i] + a * e[i]) for i in range(d)]
-        after = at(rg, X)
-        b = [min(1.0, np.sum(after[i] ** 2) / np.sum(before[i] ** 2)) for i in range(d)]
-        e = [-after[i] + b[i] * tangent(X[i], Me[i]) for i in range(d)]
-
-
 def admm(silo, W, X, rho):
     """ADMM on sum_i ||A_i - U_i Z_i^T||^2 / 2 with U_i = U_j on edges, from a common U and P = 0.
 
@@ -433,8 +419,6 @@ ANY_F = {
     "dprgt": (m.DPRGT(step_size=FIXED), "rg", partial(dprgt, b=A, average=once)),
     "dprgt-thrice": (m.DPRGT(step_size=FIXED, rounds=3), "rg", partial(dprgt, b=A, average=thrice)),
     "dprgt-fastmix": (m.DPRGT(step_size=FIXED, **FAST4), "rg", partial(dprgt, b=A, average=fast4)),
-    "drcgd": (m.DRCGD(step_size=FADING), "rg", partial(drcgd, step=fading, average=once)),
-    "drcgd-thrice": (m.DRCGD(step_size=FADING, rounds=3), "rg", partial(drcgd, step=fading, average=thrice)),
 }
 PCA_ONLY = {
     "dsa": (m.DSA(FIXED), "sanger", partial(dgd, step=fixed, order="cta")),

@@ -1,10 +1,8 @@
-"""One method per file: a frozen dataclass of settings with ``init`` and ``step``."""
+"""One family of methods per file; a method is a frozen dataclass of settings with ``init`` and ``step``."""
 
 from typing import Any
 
 from destiny.algorithms.admm_pca import ADMMPCA
-from destiny.algorithms.adsa import ADSA
-from destiny.algorithms.atc import ATC
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.cdadt import CDADT
@@ -12,35 +10,21 @@ from destiny.algorithms.deepca import DeEPCA
 from destiny.algorithms.destiny import Destiny
 from destiny.algorithms.destiny_prox import DestinyProx
 from destiny.algorithms.dgd import DGD
-from destiny.algorithms.diging import DIGing
-from destiny.algorithms.dprgd import DPRGD
-from destiny.algorithms.dprgt import DPRGT
-from destiny.algorithms.drcgd import DRCGD
-from destiny.algorithms.drfgt import DRFGT
-from destiny.algorithms.drgta import DRGTA
-from destiny.algorithms.drsgd import DRSGD
-from destiny.algorithms.drsm import DRSM
-from destiny.algorithms.dsa import DSA
-from destiny.algorithms.exact_diffusion import ExactDiffusion
-from destiny.algorithms.expen import ExPen
-from destiny.algorithms.extra import Extra
+from destiny.algorithms.extra import ExactDiffusion, Extra, PGExtra
 from destiny.algorithms.faps import FAPS
-from destiny.algorithms.fast_pca import FastPCA
+from destiny.algorithms.feasible import MultiplierCorrection, WenYin
+from destiny.algorithms.gradient_tracking import ATC, DRFGT, DIGing
 from destiny.algorithms.krylov import DestinyKrylov
-from destiny.algorithms.landing import Landing
 from destiny.algorithms.lbfgs import DestinyLBFGS
 from destiny.algorithms.momentum import DestinyMomentum
-from destiny.algorithms.multiplier_correction import MultiplierCorrection
 from destiny.algorithms.newton import DestinyNewton
-from destiny.algorithms.pcal import PCAL
-from destiny.algorithms.pencf import PenCF
-from destiny.algorithms.pg_extra import PGExtra
-from destiny.algorithms.plam import PLAM
+from destiny.algorithms.nonsmooth import DRSM, Thanos
+from destiny.algorithms.penalty import PCAL, PLAM, ExPen, Landing, PenCF
 from destiny.algorithms.pymanopt import Pymanopt
+from destiny.algorithms.riemannian import DPRGD, DPRGT, DRGTA, DRSGD
+from destiny.algorithms.sanger import ADSA, DSA, FastPCA
 from destiny.algorithms.slpg import SLPG
-from destiny.algorithms.thanos import Thanos
 from destiny.algorithms.vrsgt import VRSGT
-from destiny.algorithms.wen_yin import WenYin
 
 METHODS: tuple[type[Any], ...] = (
     Destiny,
@@ -63,7 +47,6 @@ METHODS: tuple[type[Any], ...] = (
     DRSM,
     DPRGT,
     DPRGD,
-    DRCGD,
     PGExtra,
     DSA,
     ADSA,
@@ -94,7 +77,6 @@ __all__ = [
     "DGD",
     "DPRGD",
     "DPRGT",
-    "DRCGD",
     "DRFGT",
     "DRGTA",
     "DRSGD",

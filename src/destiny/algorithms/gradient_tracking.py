@@ -1,4 +1,4 @@
-"""DIGing: gradient tracking in combine-then-adapt form."""
+"""Gradient tracking in other orders than DESTINY's: DIGing, adapt-then-combine, DRFGT."""
 
 from __future__ import annotations
 
@@ -33,3 +33,42 @@ class DIGing(Tracking):
         H = self.direction_at(X, E, s.beta, agents)
         dH = H - s.H
         return self.finish_step(replace(s, pace=pace), X, E, WD + dH, H, dH, scalar(norm(s.X - WX)))
+
+
+@dataclass(frozen=True)
+class ATC(Tracking):
+    """X+ = W (X - eta D), D+ = W (D + H(X+) - H(X)).
+
+    The second mixing needs H(X+), hence a round of its own; DESTINY mixes D one step earlier instead.
+    """
+
+    kind = "atc"
+    about = About("ATC tracking", "Xu, Zhu, Soh & Xie 2015 (Aug-DGM); Di Lorenzo & Scutari 2016", 1, rounds=2)
+
+    def step(self, s: TrackingState, agents: Agents) -> TrackingState:
+        """The recursion of the class docstring, in two rounds."""
+        V = s.X - s.pace.eta * s.D
+        (X,) = agents.mix(V)
+        E = deviation(X)
+        H = self.direction_at(X, E, s.beta, agents)
+        dH = H - s.H
+        (D,) = agents.mix(s.D + dH)
+        return self.finish_step(s, X, E, D, H, dH, scalar(norm(V - X)))
+
+
+@dataclass(frozen=True)
+class DRFGT(DIGing):
+    """X+ = W X - eta D, D+ = W D + L(X+) - L(X), with L the landing field.
+
+    Reconstructed from the abstract: the whole field is tracked, its penalty included. For larger steps take
+    `Destiny` with direction "landing", the same field in DESTINY's form.
+    """
+
+    direction: str = field(default="landing", init=False)
+    kind = "drfgt"
+    about = About(
+        "DRFGT",
+        "Sun, Chen, Garcia & Shahrampour, arXiv 2405.11590",
+        sends=2,
+        traits=frozenset({"reconstruction"}),
+    )

@@ -1,8 +1,9 @@
-"""FAST-PCA (Gang & Bajwa 2022): gradient tracking on a normalised Sanger rule, PCA only."""
+"""Methods on Sanger's rule, for PCA only: DSA, ADSA and FAST-PCA."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -15,9 +16,57 @@ from destiny.algorithms.blocks.opening import (
     opening_rounds,
 )
 from destiny.algorithms.blocks.step_sizes import Lipschitz, Move, Pace, StepRule, initial_pace
+from destiny.algorithms.dgd import DGD
+from destiny.algorithms.extra import Extra
 from destiny.geometry.directions import DIRECTIONS
 from destiny.geometry.stiefel import norm, scalar
 from destiny.protocols import Agents, AlgorithmBase, Array
+
+
+@dataclass(frozen=True)
+class DSA(DGD):
+    """X+ = W X - eta S(X),  S(X) = -C X + X triu(X^T C X): combine-then-adapt descent on Sanger's rule.
+
+    Inexact with a constant step: linear down to a neighbourhood of the eigenvectors in proportion to eta.
+    """
+
+    step_size: StepRule = field(default_factory=lambda: Lipschitz(0.1))
+    beta: float = field(default=0.0, init=False)
+    direction: str = field(default="sanger", init=False)
+    order: Literal["adapt", "combine"] = field(default="combine", init=False)
+    directions = ("sanger",)
+    kind = "dsa"
+    about = About(
+        "DSA",
+        "Gang, Raja & Bajwa, ICASSP 2019; Gang & Bajwa 2022",
+        sends=1,
+        problem="pca",
+        traits=frozenset({"axes", "inexact"}),
+    )
+
+
+@dataclass(frozen=True)
+class ADSA(Extra):
+    """EXTRA with S(X) = -C X + X triu(X^T C X): exact, and the columns tend to the eigenvectors.
+
+    Reconstructed from the description in Section 4 of Wang & Liu 2022. Barzilai-Borwein steps fail on it.
+    """
+
+    step_size: StepRule = field(default_factory=Lipschitz)
+    beta: float = field(default=0.0, init=False)
+    direction: str = field(default="sanger", init=False)
+    directions = ("sanger",)
+    kind = "adsa"
+    about = About(
+        "ADSA",
+        "Gang, Raja & Bajwa, ICASSP 2019, as described by Wang & Liu 2022",
+        sends=1,
+        numbers_auto=1,
+        needs=Extra.about.needs,
+        problem="pca",
+        traits=frozenset({"axes", "fixed", "reconstruction"}),
+    )
+
 
 OJA = DIRECTIONS["oja"]
 
