@@ -173,7 +173,7 @@ class Agents:
         process.join()
 
     def finish(self) -> list[int]:
-        """Wait for all, start again whoever lacks a neighbour; the exit codes in the end."""
+        """Wait for all, start again whoever lacks a neighbor; the exit codes in the end."""
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
             codes = [process.exitcode for process in self.running]

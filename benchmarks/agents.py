@@ -76,7 +76,7 @@ class Worker:
         settings = agents.read(path)
         self.connections = Connections(
             settings.hello,
-            settings.neighbours,
+            settings.neighbors,
             settings.listen,
             tls.Credentials(settings.files),
             EventLog(settings.name, loud=False),
@@ -87,7 +87,7 @@ class Worker:
         folder.mkdir()
         hiding = open_hiding(settings, folder)
         assert hiding is not None
-        statements = Statements(hiding.notary, self.connections.neighbours, folder, settings.run)
+        statements = Statements(hiding.notary, self.connections.neighbors, folder, settings.run)
         engine = SingleAgentEngine(self.connections, settings.index, Outbox(), statements, hiding)
         self.agents = engine.connect(settings.problem, settings.network, settings.messages).agents
         self.mixers = {"private": self.agents.mixer, "plain": Mixer()}
@@ -97,7 +97,7 @@ class Worker:
         tree, me = self.agents.tree, settings.index
         self.transports = [
             n.connection.transport
-            for n in self.connections.neighbours
+            for n in self.connections.neighbors
             if n.connection is not None and (tree.parents[me] == n.index or tree.parents[n.index] == me)
         ]
 
@@ -118,7 +118,7 @@ class Worker:
         loop, call = self.connections.loop, 0
         future = loop.create_future()
 
-        def done() -> None:  # a neighbour may be one call ahead
+        def done() -> None:  # a neighbor may be one call ahead
             if not future.done() and all(b.count > call for b in barely):
                 future.set_result(None)
 

@@ -5,7 +5,7 @@
 Writes a row as soon as it is known and goes on where it was; the further words choose rows. The problems are
 PCA (n = 300, p = 10), PCA of agents that see different directions, SDL on 3200 pictures of MNIST and OLSR on
 Cora-DS, with 32 agents on ER, "grid 32" and "ring 32" and 16 on grid and ring. The tolerance is 1e-8, of OLSR
-1e-6. A synchronous agent waits for its neighbours in every round and sends again what was lost; its one run
+1e-6. A synchronous agent waits for its neighbors in every round and sends again what was lost; its one run
 gives the times in all worlds. An asynchronous run ends at twice the synchronous time, or after `LIMIT` mean
 computing times.
 """
@@ -100,7 +100,7 @@ def compare(problem: str, network: str, worlds: list[str], seed: int) -> Iterato
     barrier = destiny.solve(
         case,
         links,
-        destiny.DestinyMomentum(),
+        destiny.DestinyAccelerated(),
         seed=seed,
         tolerance=tolerance,
         rounds=20_000,

@@ -11,11 +11,11 @@ from typing import Any
 import destiny
 from benchmarks import rounds as others
 from benchmarks.rows import DOCS, Benchmark, require_done
-from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.algorithms import Destiny, DestinyAccelerated
 
 COLUMNS = ("instance", "method", "bits", "seed", "rounds", "bytes", "converged", "worst")
 METHODS: dict[str, tuple[Any, tuple[int, ...]]] = {
-    "momentum": (DestinyMomentum, (64, 16, 8)),
+    "momentum": (DestinyAccelerated, (64, 16, 8)),
     "capped BB": (Destiny, (64, 8)),
 }
 SEEDS = range(4, 9)

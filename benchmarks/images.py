@@ -44,7 +44,7 @@ def images(load: Callable[[], tuple[Any, Any]], p: int, by_label: bool = False) 
 IMAGES: dict[str, Instance] = {
     "CIFAR gray, n = 256, p = 3": images(lambda: cifar(True), 3),
     "CIFAR gray by class, p = 3": images(lambda: cifar(True), 3, by_label=True),
-    "CIFAR colour, n = 3072, p = 3": images(lambda: cifar(False), 3),
+    "CIFAR color, n = 3072, p = 3": images(lambda: cifar(False), 3),
     "MNIST, n = 784, p = 5": images(mnist, 5),
     "MNIST by class, p = 5": images(mnist, 5, by_label=True),
 }

@@ -61,11 +61,11 @@ def _change(base: Any, rng: np.random.Generator) -> tuple[Any, str]:
             [networks.complete(base.agents)] * first + [base]
         ), f"complete for {first} rounds"
     parts = int(rng.integers(2, 5))
-    colour = rng.permutation(len(base.edges)) % parts
+    color = rng.permutation(len(base.edges)) % parts
     pieces = [
-        networks.from_edges(base.edges[colour == c], base.agents, connected=False, name=f"part {c}")
+        networks.from_edges(base.edges[color == c], base.agents, connected=False, name=f"part {c}")
         for c in range(parts)
-        if (colour == c).any()
+        if (color == c).any()
     ]
     return networks.periodic(pieces), f"periodic, {len(pieces)} parts"
 

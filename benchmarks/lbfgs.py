@@ -1,8 +1,8 @@
 """Rounds and numbers sent to 1e-8 by quasi-Newton steps: ``python -m benchmarks.lbfgs``.
 
-Writes docs/lbfgs.csv after every run and the table in docs/lbfgs.md at the end. What the file has already is
-not run again. Instances of real data need DESTINY_DATA. Momentum on those of `benchmarks.rounds` is read from
-docs/rounds.csv (seeds 4 to 8).
+Writes docs/lbfgs.csv after every run and the table in docs/averaged-lbfgs.md at the end. What the file has
+already is not run again. Instances of real data need DESTINY_DATA. Momentum on those of `benchmarks.rounds`
+is read from docs/rounds.csv (seeds 4 to 8).
 """
 
 import statistics
@@ -17,7 +17,7 @@ from benchmarks import rounds as others
 from benchmarks.images import Instance
 from benchmarks.rows import DOCS, Benchmark, read, require_done
 from destiny import networks
-from destiny.algorithms import DestinyLBFGS, DestinyMomentum
+from destiny.algorithms import AveragedLBFGS, DestinyAccelerated
 from destiny.problems import custom, olsr, sdl
 
 COLUMNS = ("instance", "method", "seed", "steps", "rounds", "matrices", "converged", "worst")
@@ -129,7 +129,7 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
 def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     instances = {key: make for key, (make, _) in (others.INSTANCES | others.REAL).items()} | NEW | REAL
     problem, network = instances[name](seed)
-    algorithm = DestinyMomentum() if method == "momentum" else DestinyLBFGS()
+    algorithm = DestinyAccelerated() if method == "momentum" else AveragedLBFGS()
     every = max(1, round(10 / algorithm.on(network).rounds_per_step))
     messages = "private" if method == "private" else "plain"
     result = destiny.solve(
@@ -195,7 +195,9 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-BENCHMARK = Benchmark("lbfgs", __doc__, DOCS / "lbfgs.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table)
+BENCHMARK = Benchmark(
+    "lbfgs", __doc__, DOCS / "averaged-lbfgs.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table
+)
 
 
 if __name__ == "__main__":

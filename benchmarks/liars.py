@@ -1,7 +1,7 @@
-"""Errors of honest agents whose neighbours lie: ``python -m benchmarks.liars``.
+"""Errors of honest agents whose neighbors lie: ``python -m benchmarks.liars``.
 
-Writes docs/liars.csv after every run and the table in docs/liars.md at the end. What the file has already is
-not run again: delete it to start anew. About ten minutes on one core; ``--seeds 0 1`` are those on which
+Writes docs/liars.csv after every run and the table in docs/byzantine.md at the end. What the file has already
+is not run again: delete it to start anew. About ten minutes on one core; ``--seeds 0 1`` are those on which
 the default method for clipped messages was chosen.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import destiny
 from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
-from destiny.algorithms import DGD, DestinyMomentum
+from destiny.algorithms import DGD, DestinyAccelerated
 from destiny.engines import Local
 from destiny.extensions import byzantine
 from destiny.extensions.byzantine.attacks import ATTACKS, Byzantine
@@ -26,7 +26,7 @@ ROUNDS = 500  # errors with clipping do not change any more
 NOBODY = "nobody lies"
 METHODS: dict[str, Callable[[], Any]] = {
     "dgd": lambda: DGD(direction="landing"),
-    "destiny-momentum": DestinyMomentum,
+    "destiny-accelerated": DestinyAccelerated,
 }
 
 
@@ -53,12 +53,12 @@ INSTANCES: dict[str, tuple[Callable[[int], Any], float, tuple[int, ...]]] = {
 
 
 def connected_enough(agents: int, prob: float, least: int, seed: int) -> Any:
-    """The first Erdos-Renyi network from a seed on in which everybody has so many neighbours."""
+    """The first Erdos-Renyi network from a seed on in which everybody has so many neighbors."""
     for again in range(1000):
         network = networks.erdos_renyi(agents, prob=prob, seed=seed + 1000 * again)
         if np.bincount(network.edges.ravel(), minlength=agents).min() >= least:
             return network
-    raise SystemExit(f"no network of {agents} agents with {least} neighbours each was found")
+    raise SystemExit(f"no network of {agents} agents with {least} neighbors each was found")
 
 
 def run(name: str, method: str, clip: int, attack: str, seed: int) -> tuple[object, ...]:
@@ -126,7 +126,7 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int, str, int]]: 
     ]
 
 
-BENCHMARK = Benchmark("liars", __doc__, DOCS / "liars.md", COLUMNS, COLUMNS[:5], SEEDS, jobs, run, table)
+BENCHMARK = Benchmark("liars", __doc__, DOCS / "byzantine.md", COLUMNS, COLUMNS[:5], SEEDS, jobs, run, table)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def exchange(engine: destiny.engines.Mpi) -> Callable[[], object]:
 def by_hand(engine: destiny.engines.Mpi) -> Callable[[], object]:
     """The same messages written by hand: put two matrices per agent into one buffer, start, wait."""
     MPI, comm = engine.ranks.MPI, engine.ranks.comm
-    other, half = 1 - comm.rank, AGENTS // 2  # on this network every agent has a neighbour on the other rank
+    other, half = 1 - comm.rank, AGENTS // 2  # on this network every agent has a neighbor on the other rank
     send, receive = np.ones((half, 2 * N * P)), np.empty((half, 2 * N * P))
     X, D = np.ones((half, N * P)), np.ones((half, N * P))
     requests = [comm.Recv_init(receive, other, 1), comm.Send_init(send, other, 1)]

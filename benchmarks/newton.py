@@ -1,8 +1,8 @@
 """Rounds and numbers sent to 1e-8 with an averaged model: ``python -m benchmarks.newton``.
 
-Writes docs/newton.csv after every run and the table in docs/newton.md at the end. What the file has already
-is not run again. Instances of real data need DESTINY_DATA. Momentum on those of `benchmarks.rounds` is
-read from docs/rounds.csv (seeds 4 to 8).
+Writes docs/newton.csv after every run and the table in docs/averaged-model.md at the end. What the file has
+already is not run again. Instances of real data need DESTINY_DATA. Momentum on those of `benchmarks.rounds`
+is read from docs/rounds.csv (seeds 4 to 8).
 """
 
 import statistics
@@ -16,8 +16,8 @@ import destiny
 from benchmarks import rounds as others
 from benchmarks.rows import DOCS, Benchmark, read, require_done
 from destiny import networks
-from destiny.algorithms import DestinyMomentum, DestinyNewton
-from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
+from destiny.algorithms import AveragedModel, DestinyAccelerated
+from destiny.algorithms.blocks.gossip import center_spectrum, rounds_for
 
 COLUMNS = ("instance", "method", "seed", "limit", "rounds", "matrices", "converged", "worst")
 SEEDS = range(14, 24)
@@ -70,12 +70,12 @@ def jobs(seeds: list[int], real: bool) -> list[tuple[str, str, int]]:
 def run(name: str, method: str, seed: int) -> tuple[object, ...]:
     instances = {key: make for key, (make, _) in (others.INSTANCES | others.REAL).items()} | NEW | REAL
     problem, network = instances[name](seed)
-    algorithm = {"newton": DestinyNewton, "momentum": DestinyMomentum}[method]()
+    algorithm = {"newton": AveragedModel, "momentum": DestinyAccelerated}[method]()
     every = 1 if method == "newton" else max(1, round(10 / algorithm.on(network).rounds))
     result = destiny.solve(problem, network, algorithm, seed=seed, rounds=30_000, every=every, progress=False)
     require_done(result.interrupted)
     n, p = problem.shape
-    limit = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
+    limit = rounds_for(1e-8, center_spectrum(*network.spectrum)[1])
     matrices = result.scalars / (2 * len(network.edges) * n * p)
     return limit, result.rounds, f"{matrices:.0f}", result.converged, f"{result.measures.worst:.1e}"
 
@@ -112,7 +112,9 @@ def table(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-BENCHMARK = Benchmark("newton", __doc__, DOCS / "newton.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table)
+BENCHMARK = Benchmark(
+    "newton", __doc__, DOCS / "averaged-model.md", COLUMNS, COLUMNS[:3], SEEDS, jobs, run, table
+)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import destiny
 from benchmarks.rows import DOCS, Benchmark, require_done
 from destiny import networks
-from destiny.algorithms import DPRGD, VRSGT, DestinyMomentum
+from destiny.algorithms import DPRGD, VRSGT, DestinyAccelerated
 
 COLUMNS = ("instance", "method", "share", "seed", "rounds", "passes", "converged", "worst")
 AGENTS = 32
@@ -23,7 +23,7 @@ SEEDS = (4, 5, 6)  # VRSGT's period was chosen on seeds 0 and 1
 LIMIT = 3000  # rounds; full gradients converge in at most 300 here
 # label: (method, samples of a mini-batch as a share of an agent's)
 METHODS: dict[str, tuple[Callable[[], Any], float | None]] = {
-    "destiny-momentum": (DestinyMomentum, None),
+    "destiny-accelerated": (DestinyAccelerated, None),
     "vrsgt 5 %": (VRSGT, 0.05),
     "vrsgt 2 %": (VRSGT, 0.02),
     "vrsgt 0.5 %": (VRSGT, 0.005),
@@ -33,13 +33,13 @@ METHODS: dict[str, tuple[Callable[[], Any], float | None]] = {
 
 
 @cache
-def centred_images() -> Any:
+def centered_images() -> Any:
     images = destiny.datasets.mnist().data.astype(np.float32) / 255
     return images - images.mean(axis=0)
 
 
 def mnist_pca(p: int) -> Callable[[int], Any]:
-    return lambda _: destiny.problems.pca.from_data(centred_images(), p, AGENTS)
+    return lambda _: destiny.problems.pca.from_data(centered_images(), p, AGENTS)
 
 
 def mnist_sdl(seed: int) -> Any:  # noqa: ARG001
@@ -93,7 +93,7 @@ def table(rows: list[dict[str, str]]) -> str:
     lines = ["| instance | " + " | ".join(METHODS) + " |", "|---|" + "---|" * len(METHODS)]
     for name in dict.fromkeys(row["instance"] for row in rows):
         mine = [row for row in rows if row["instance"] == name]
-        full = {row["seed"]: row for row in mine if row["method"] == "destiny-momentum"}
+        full = {row["seed"]: row for row in mine if row["method"] == "destiny-accelerated"}
         cells = [cell([row for row in mine if row["method"] == label], full) for label in METHODS]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -21,7 +21,7 @@ import destiny
 from benchmarks.rounds import BENCHMARK, INSTANCES, METHODS, REAL
 from benchmarks.rows import read
 from destiny import networks
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DeEPCA, Destiny, DestinyAccelerated
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import descend_and_probe
 from destiny.diagnosis.network_options import Mixing
@@ -92,7 +92,7 @@ def of_tables() -> Iterator[Row]:
             problem = CachedProblem(destiny.problems.pca.from_data(A, 2, network.agents))
             trials = trials_on(problem, network, seed=200 + number)
             name = f"{table}{', sorted' * ordered}{', scaled' * scaled}, {label}"
-            for method in (DestinyMomentum(), Destiny(), DeEPCA()):
+            for method in (DestinyAccelerated(), Destiny(), DeEPCA()):
                 predicted = trials.predict(method)
                 for start, seed in (("same start", 200 + number), ("another start", 300 + number)):
                     rounds = measured(problem, network, method, seed, predicted)

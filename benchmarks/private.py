@@ -42,8 +42,8 @@ CASES: dict[str, tuple[Callable[[], Problem], Callable[[], Topology]]] = {
     "OLSR, ER .4": (olsr, lambda: networks.erdos_renyi(32, prob=0.4, seed=4)),
 }
 METHODS = {
-    "newton": destiny.DestinyNewton,
-    "quasi-Newton": destiny.DestinyLBFGS,
+    "newton": destiny.AveragedModel,
+    "quasi-Newton": destiny.AveragedLBFGS,
 }
 
 

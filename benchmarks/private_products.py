@@ -16,20 +16,20 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 import destiny
-from destiny.problems import Privacy, centred, pca
+from destiny.problems import Privacy, centered, pca
 from destiny.problems.gaussian_mechanism import noise_ratio
 from destiny.problems.private_products import PrivateProductsPCA
 
 AGENTS, P, DELTA = 8, 5, 1e-6
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-# Of centred images and of images: near the 70 % quantiles of their norms; private runs must not look there.
+# Of centered images and of images: near the 70 % quantiles of their norms; private runs must not look there.
 BOUNDS = {"cifar10": (15.0, 32.0), "mnist": (7.5, 10.0)}
 SHARE = 0.9  # of the budget: for second moments, where the mean has the rest
 
 
 def by_products(data: Any, privacy: Privacy) -> Any:
     """The axes that a run of all agents finds."""
-    problem = centred(PrivateProductsPCA(pca.from_data(data, P, AGENTS), privacy))
+    problem = centered(PrivateProductsPCA(pca.from_data(data, P, AGENTS), privacy))
     together = privacy.noise == "together"
     return destiny.solve(
         problem, destiny.networks.ring(AGENTS), messages="private" if together else "plain"

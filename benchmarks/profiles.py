@@ -24,18 +24,18 @@ from rich.progress import Progress
 import destiny
 from benchmarks.instances import draw
 from benchmarks.rows import read, write
-from destiny.algorithms import DRGTA, Destiny, DestinyMomentum
+from destiny.algorithms import DRGTA, Destiny, DestinyAccelerated
 
 COLUMNS = ("world", "seed", "instance", "method", "rounds", "converged", "worst")
 DOCS = Path(__file__).parents[1] / "docs"
 FILE, PAGE = DOCS / "profiles.csv", DOCS / "profiles.md"
 ALONE = "alone"
-ACCELERATED = DestinyMomentum.kind
+ACCELERATED = DestinyAccelerated.kind
 ONE_ROUND = f"{ACCELERATED}, rounds = 1"  # what it did on changing networks before
 METHODS: dict[str, Callable[[], Any]] = {
-    ALONE: DestinyMomentum,
-    ACCELERATED: DestinyMomentum,
-    ONE_ROUND: lambda: DestinyMomentum(rounds=1),
+    ALONE: DestinyAccelerated,
+    ACCELERATED: DestinyAccelerated,
+    ONE_ROUND: lambda: DestinyAccelerated(rounds=1),
     Destiny.kind: Destiny,
     DRGTA.kind: DRGTA,
 }

@@ -13,15 +13,15 @@ import destiny
 from benchmarks.images import IMAGES, Instance
 from benchmarks.rows import DOCS, Benchmark, Row, require_done
 from destiny import networks
-from destiny.algorithms import DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DeEPCA, Destiny, DestinyAccelerated
 from destiny.algorithms.blocks.step_sizes import PlainBB
 
 COLUMNS = ("instance", "method", "seed", "lambda", "rounds", "scalars", "converged", "worst", "limit")
 METHODS: dict[str, Callable[[], Any]] = {
     "capped BB": Destiny,
     "plain BB": lambda: Destiny(step_size=PlainBB()),
-    "momentum": DestinyMomentum,
-    "momentum on h": lambda: DestinyMomentum(direction="h"),
+    "momentum": DestinyAccelerated,
+    "momentum on h": lambda: DestinyAccelerated(direction="h"),
     "DeEPCA": DeEPCA,
 }
 SEEDS = range(4, 9)  # the constants of the accelerated method were chosen on seeds 0 to 3

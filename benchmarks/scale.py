@@ -40,7 +40,7 @@ def main() -> None:
         seconds = best({str(d): stepper(make(d)) for d in (1000, 10_000)}, repeats=7, calls=5)
         report(f"{name}, 10,000 agents", seconds["10000"] / seconds["1000"], 12, "1,000 agents")
     ring = destiny.networks.ring(100_000)
-    result = destiny.solve(problem(100_000), ring, "destiny-momentum", rounds=40, every=0)
+    result = destiny.solve(problem(100_000), ring, "destiny-accelerated", rounds=40, every=0)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     report(f"ring of 100,000 agents, {result.steps} steps: peak memory", peak, 4, "1 GiB")
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits, load_wine
 
 import destiny
-from destiny.algorithms import FAPS, DestinyMomentum, DestinyNewton
+from destiny.algorithms import FAPS, AveragedModel, DestinyAccelerated
 from destiny.algorithms.blocks.star import Star
 from destiny.geometry.stiefel import qr
 from destiny.protocols import AlgorithmBase, Array
@@ -26,7 +26,7 @@ class PowerState:
 
 @dataclass(frozen=True)
 class PowerMethod(AlgorithmBase):
-    """X+ = qf(mean of C_i X), one round to the centre and one back."""
+    """X+ = qf(mean of C_i X), one round to the center and one back."""
 
     star: Star | None = None
     kind = "power method"
@@ -48,7 +48,7 @@ def synthetic(n: int, m: int, p: int, xi: float, d: int) -> Any:
 
 
 def table(load: Any, p: int) -> Any:
-    """Standardised data over eight agents, shuffled."""
+    """Standardized data over eight agents, shuffled."""
 
     def make(seed: int) -> Any:
         X = load().data
@@ -71,8 +71,8 @@ INSTANCES = {
 METHODS = {
     "`faps`": FAPS(),
     "power method": PowerMethod(),
-    "`destiny-newton`": DestinyNewton(),
-    "`destiny-momentum`": DestinyMomentum(),
+    "`averaged-model`": AveragedModel(),
+    "`destiny-accelerated`": DestinyAccelerated(),
 }
 
 

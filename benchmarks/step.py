@@ -40,7 +40,7 @@ def main() -> None:
         seconds = best(
             tasks, repeats=200, calls=1
         )  # many short ones: on a shared machine some are left alone
-        accelerated = stepper(problem, network, 1, destiny.DestinyMomentum())
+        accelerated = stepper(problem, network, 1, destiny.DestinyAccelerated())
         both = best({"one": one, "accelerated": accelerated}, calls=20)  # one of them looks at the curvature
     print(f"bare gradient {1e3 * seconds['gradient']:.2f} ms, step {1e3 * seconds['one']:.2f} ms")
     report("step with BB, one thread", seconds["one"] / seconds["gradient"], 1.7, "the batched A_i (A_i^T Y)")

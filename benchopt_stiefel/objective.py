@@ -1,4 +1,4 @@
-"""Minimise (1/d) sum f_i(X) + r(X) subject to X^T X = I by d agents on a network.
+"""Minimize (1/d) sum f_i(X) + r(X) subject to X^T X = I by d agents on a network.
 
 What a solver returns is the stack of the agents' iterates, and what it took to get there.
 """
@@ -27,7 +27,7 @@ class Observer:
 class Objective(BaseObjective):
     """The three measures of the paper's Section 4.1 and what it cost to get there."""
 
-    name = "Decentralised Stiefel"
+    name = "Decentralized Stiefel"
     requirements = ["pip::destiny-stiefel[sklearn]"]
     min_benchopt_version = "1.9"
     sampling_strategy = "callback"
@@ -46,12 +46,12 @@ class Objective(BaseObjective):
         self.problem, self.observer = problem, Observer(problem)
         self.graph = network_of(self.network, problem.agents, self.seed)
         self.start = destiny.stiefel.random_point(*problem.shape, seed=self.seed)
-        if problem.regulariser is None:
+        if problem.regularizer is None:
             self.composite = None
             self.reference = metrics.reference(self.observer, self.start)
         else:
             gradient = self.observer.gradient(self.start)
-            self.composite = metrics.Composite.at(problem.regulariser, gradient)
+            self.composite = metrics.Composite.at(problem.regularizer, gradient)
             self.reference = metrics.composite_reference(self.observer, self.start, self.composite)
 
     def get_objective(self):

@@ -1,4 +1,4 @@
-"""Colours, sizes and frames of the pictures of the documentation."""
+"""Colors, sizes and frames of the pictures of the documentation."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from destiny.run.plots import COLOURS
+from destiny.run.plots import COLORS
 
 IMAGES = Path(__file__).parent / "images"
-BLUE, RED, GREEN, PINK, ORANGE, *_ = COLOURS
+BLUE, RED, GREEN, PINK, ORANGE, *_ = COLORS
 
 
 def small(path: Path) -> None:
-    """Reduce a picture to at most 1100 x 1200 points and 128 colours: a fifth of the bytes."""
+    """Reduce a picture to at most 1100 x 1200 points and 128 colors: a fifth of the bytes."""
     picture = Image.open(path).convert("RGB")
     picture.thumbnail((1100, 1200))
     picture.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)

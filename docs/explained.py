@@ -10,7 +10,7 @@ import destiny
 from destiny.algorithms import DGD
 from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.geometry.stiefel import norm
-from destiny.run.plots import COLOURS
+from destiny.run.plots import COLORS
 
 
 def averaging() -> None:
@@ -70,19 +70,19 @@ def bias() -> None:
             "--",
         ),
         "tracking (DESTINY)": (destiny.Destiny(), BLUE, "-"),
-        "tracking with momentum": (destiny.DestinyMomentum(), GREEN, "-"),
+        "tracking with momentum": (destiny.DestinyAccelerated(), GREEN, "-"),
     }
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.subplots()
-    for label, (method, colour, style) in runs.items():
+    for label, (method, color, style) in runs.items():
         rounds, error = [], []
         for moment in destiny.iterate(problem, net, method):
             rounds.append(moment.round)
             error.append(destiny.metrics.distance_to(moment.X, exact))
             if moment.round >= 400:
                 break
-        axes.semilogy(rounds, error, label=label, color=colour, linestyle=style, linewidth=1.8)
-    tidy(axes, "eight agents, three neighbours each", "rounds of communication", "angle to the pooled answer")
+        axes.semilogy(rounds, error, label=label, color=color, linestyle=style, linewidth=1.8)
+    tidy(axes, "eight agents, three neighbors each", "rounds of communication", "angle to the pooled answer")
     axes.set_ylim(1e-9, 2)
     axes.legend(fontsize=9, frameon=False)
     save(figure, "bias")
@@ -157,8 +157,8 @@ def penalty() -> None:
             break
     path = np.array(positions)
     for agent in range(4):
-        right.plot(*path[:, agent].T, color=COLOURS[agent], linewidth=1.6)
-        right.scatter(*path[0, agent], color=COLOURS[agent], s=40, zorder=3)
+        right.plot(*path[:, agent].T, color=COLORS[agent], linewidth=1.6)
+        right.scatter(*path[0, agent], color=COLORS[agent], s=40, zorder=3)
     right.scatter(*path[-1].T, color=RED, marker="*", s=140, zorder=4)
     right.set_title("the penalty's field, and four agents in it", fontsize=11)
     save(figure, "penalty")
@@ -167,11 +167,11 @@ def penalty() -> None:
 def feasibility() -> None:
     """How far from orthonormal the agents' copies are, and how far from each other."""
     problem, net = hospitals()
-    history = destiny.solve(problem, net, "destiny-momentum", tolerance=1e-12, rounds=200, every=1).history
+    history = destiny.solve(problem, net, "destiny-accelerated", tolerance=1e-12, rounds=200, every=1).history
     figure = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = figure.subplots()
-    for column, colour in (("stationarity", GREEN), ("consensus", ORANGE), ("feasibility", PINK)):
-        axes.semilogy(history["round"][1:], history[column][1:], label=column, color=colour, linewidth=1.8)
+    for column, color in (("stationarity", GREEN), ("consensus", ORANGE), ("feasibility", PINK)):
+        axes.semilogy(history["round"][1:], history[column][1:], label=column, color=color, linewidth=1.8)
     tidy(axes, "all three go to zero, one round per step", "rounds of communication")
     axes.legend(frameon=False)
     save(figure, "feasibility")

@@ -63,20 +63,20 @@ def accuracies(path: Path) -> None:
     scores = {label: np.mean(f["test_score"]) for label, f in classes.measure(X, y).items()}
     figure = plots.pyplot().Figure(figsize=(4.5, 2.4), layout="constrained")
     axis = figure.subplots()
-    bars = axis.barh(list(scores), list(scores.values()), color=plots.COLOURS[: len(scores)])
+    bars = axis.barh(list(scores), list(scores.values()), color=plots.COLORS[: len(scores)])
     axis.bar_label(bars, fmt="%.3f", padding=3)
     axis.set(xlim=(0.8, 1), xlabel=f"cross-validated accuracy, {name}")
     axis.invert_yaxis()
     figure.savefig(path, dpi=150)
 
 
-def organisations(path: Path) -> None:
+def organizations(path: Path) -> None:
     """Who talks to whom in examples/demo_agents.py, and who is killed."""
     demo = importlib.import_module("examples.demo_agents")
     draw_network(path, demo.NAMES, demo.EDGES, {demo.NAMES[demo.VICTIM]: "killed and\nstarted again"})
 
 
-def organisations_in_trouble(path: Path) -> None:
+def organizations_in_trouble(path: Path) -> None:
     """Who talks to whom in examples/demo_async.py, who is slow and who is killed."""
     demo = importlib.import_module("examples.demo_async")
     troubles = {demo.SLOW: "20 times slower", demo.VICTIM: "killed again and again"}
@@ -90,11 +90,11 @@ def draw_network(
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
     graph: nx.Graph[int] = nx.Graph([(i, j) for i, j in edges])
-    colours = [plots.COLOURS[1 if names[k] in troubles else 0] for k in graph]
+    colors = [plots.COLORS[1 if names[k] in troubles else 0] for k in graph]
     labels = {k: names[k] for k in graph}
     place = nx.circular_layout(graph)
     style: dict[str, Any] = {"edge_color": "0.6", "node_size": 1400, "font_size": 8, "font_color": "white"}
-    nx.draw(graph, place, axis, labels=labels, node_color=colours, **style)
+    nx.draw(graph, place, axis, labels=labels, node_color=colors, **style)
     for k in graph:
         x, y = place[k]
         if abs(x) < abs(y) / 2:  # at the top or the bottom: above or below
@@ -114,8 +114,8 @@ def run(example: Path) -> Callable[[Path], object]:
 
 DRAWN_HERE = {
     "classes": accuracies,
-    "demo_agents": organisations,
-    "demo_async": organisations_in_trouble,
+    "demo_agents": organizations,
+    "demo_async": organizations_in_trouble,
 }
 MADE_ELSEWHERE = {"demo": "images/convergence.png"}
 

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 PAGES = {"acceleration": "Acceleration", "newton": "Averaged models", "krylov": "Krylov spaces"}
 PAGES |= {"lbfgs": "Quasi-Newton steps"}
 PAGES |= {"sparse": "Sparse answers"}
-PAGES |= {"generalised": "Generalised constraints", "star": "With a coordinator"}
+PAGES |= {"generalized": "Generalized constraints", "star": "With a coordinator"}
 PUBLIC = "destiny.algorithms"  # where the reference has the methods
 INTRO = r"""# Methods
 
@@ -21,7 +21,7 @@ INTRO = r"""# Methods
 Every method is a `kind` in [experiment files](experiment-files.md) and a class in `destiny.algorithms`; all run on
 every engine, from the same start, with the same measures, and `destiny compare FILE.toml` (or `destiny.compare`)
 puts them side by side. Defaults are scale-free: multiply the data by 1000 and the iterates stay the same. Agents of
-`destiny-async` (`destiny.extensions.asynchronous.DestinyAsync`) have no rounds: they run in simulated time and between organisations, see [Asynchrony](asynchrony.md).
+`destiny-async` (`destiny.extensions.asynchronous.DestinyAsync`) have no rounds: they run in simulated time and between organizations, see [Asynchrony](asynchrony.md).
 
 ```python
 import destiny
@@ -42,14 +42,14 @@ failed = {label for label, result in comparison.results.items() if not result.co
 assert failed == {"DeEPCA"}  # one round per step is too few for it here
 ```
 
-*Sends*: $n \times p$ matrices to each neighbour in a round, times rounds per step. *Exact*: reaches a stationary point; the
+*Sends*: $n \times p$ matrices to each neighbor in a round, times rounds per step. *Exact*: reaches a stationary point; the
 others stall at a bias, or creep, whatever the number of rounds. *Gives*: a basis of the subspace, or the eigenvectors
 themselves (`result.axes` has them for every method on PCA). A dagger (†) marks a reconstruction from a description or
 an abstract: sound, but not guaranteed to be what the named paper does line by line.
 
-STOCHASTIC also work with the gradients of [mini-batches](minibatches.md). REGULARISED also
-minimise f + r with a [regulariser](sparse.md) r; for such problems THANOS is not exact. GENERALISED also takes the
-[constraint](generalised.md) $X^T M X = I$. STAR needs a [star](star.md).
+STOCHASTIC also work with the gradients of [mini-batches](minibatches.md). REGULARIZED also
+minimize f + r with a [regularizer](sparse.md) r; for such problems THANOS is not exact. GENERALIZED also takes the
+[constraint](generalized.md) $X^T M X = I$. STAR needs a [star](star.md).
 """
 FAMILY = r"""## Scheme times direction
 
@@ -161,13 +161,13 @@ def page() -> str:
     pca = [m for m in METHODS if m.about.problem == "pca" and "alone" not in m.about]
     alone = [m for m in METHODS if "alone" in m.about]
     stochastic = ", ".join(f"`{m.kind}`" for m in METHODS if "stochastic" in m.about)
-    regularised = ", ".join(f"`{m.kind}`" for m in METHODS if "regularised" in m.about)
-    generalised = ", ".join(f"`{m.kind}`" for m in METHODS if "generalised" in m.about)
+    regularized = ", ".join(f"`{m.kind}`" for m in METHODS if "regularized" in m.about)
+    generalized = ", ".join(f"`{m.kind}`" for m in METHODS if "generalized" in m.about)
     star = ", ".join(f"`{m.kind}`" for m in METHODS if "star" in m.about)
     parts = [
         INTRO.replace("STOCHASTIC", stochastic)
-        .replace("REGULARISED", regularised)
-        .replace("GENERALISED", generalised)
+        .replace("REGULARIZED", regularized)
+        .replace("GENERALIZED", generalized)
         .replace("STAR", star),
         "## For any f\n\n" + table(any_f) + "\n",
         "## For PCA only\n\nUsed on another problem they refuse, naming both.\n\n" + table(pca) + "\n",

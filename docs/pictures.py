@@ -26,7 +26,7 @@ LOOKS = ((BLUE, "-"), (RED, "-"), (GREEN, "-"), (BLUE, "--"))
 def demonstration() -> tuple[destiny.problems.PCA, destiny.networks.Network, dict[str, Any]]:
     """What `make demo` runs, or nearly: Figure 3 of the paper."""
     methods = {
-        "DESTINY, accelerated": destiny.DestinyMomentum(),
+        "DESTINY, accelerated": destiny.DestinyAccelerated(),
         "DESTINY": destiny.Destiny(),
         "DRGTA": DRGTA(),
         "DeEPCA (PCA only)": DeEPCA(),
@@ -108,7 +108,7 @@ def networks_of_64() -> dict[str, destiny.networks.Network]:
         "star": n.star(64),
         "grid": n.grid(8, 8),
         "small world": n.small_world(64, degree=4, prob=0.2, seed=0),
-        "random, 4 neighbours each": n.random_regular(64, degree=4, seed=0),
+        "random, 4 neighbors each": n.random_regular(64, degree=4, seed=0),
         "torus": n.torus(8, 8),
         "random, 10 % of all links": n.erdos_renyi(64, prob=0.1, seed=0),
         "hypercube": n.hypercube(6),
@@ -133,9 +133,9 @@ def profiles() -> None:
         profile = measured.Profile.of(rows, world)
         factors = np.geomspace(1, 16, 400)
         for method in measured.COMPARED[world]:
-            colour, style = looks[method]
+            color, style = looks[method]
             shares = [100 * profile.share(method, factor) for factor in factors]
-            axes.plot(factors, shares, style, color=colour, label=method, linewidth=1.8)
+            axes.plot(factors, shares, style, color=color, label=method, linewidth=1.8)
         axes.set_xscale("log", base=2, subs=[])
         axes.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
         axes.set_ylim(0, 102)
@@ -155,7 +155,7 @@ def rounds() -> None:
         "| network | links | diameter | λ | rounds to average | rounds to solve | numbers sent |\n|---|---|---|---|---|---|---|"
     )
     for name, net in networks_of_64().items():
-        result = destiny.solve(problem, net, "destiny-momentum")
+        result = destiny.solve(problem, net, "destiny-accelerated")
         assert result.converged, name
         print(
             f"| {name} | {len(net.edges)} | {net.diameter} | {net.lambda_:.4f} | {net.rounds_to_average()} "
@@ -163,7 +163,7 @@ def rounds() -> None:
         )
         place = 1 / (1 - net.lambda_)
         right.loglog(
-            place, result.rounds, "o", color={"ring": RED, "random, 4 neighbours each": GREEN}.get(name, BLUE)
+            place, result.rounds, "o", color={"ring": RED, "random, 4 neighbors each": GREEN}.get(name, BLUE)
         )
         at, side = (
             ((-7, 2), "right") if name in ("torus", "hypercube", "exponential", "grid") else ((7, -6), "left")
@@ -171,9 +171,9 @@ def rounds() -> None:
         right.annotate(
             name, (place, result.rounds), xytext=at, ha=side, textcoords="offset points", fontsize=8
         )
-        if name in ("ring", "random, 4 neighbours each"):
-            colour = RED if name == "ring" else GREEN
-            left.semilogy(result.history["round"], result.history["stationarity"], color=colour, label=name)
+        if name in ("ring", "random, 4 neighbors each"):
+            color = RED if name == "ring" else GREEN
+            left.semilogy(result.history["round"], result.history["stationarity"], color=color, label=name)
     tidy(left, "64 agents, the same data", "rounds of communication", "relative stationarity")
     left.legend(frameon=False)
     x = np.geomspace(1, 1500, 50)
@@ -187,7 +187,7 @@ def rounds() -> None:
 def differential_privacy() -> None:
     """What noise costs on the digits; the numbers are printed as the table of docs/differential-privacy.md."""
     rows = load_digits().data
-    centred = rows - rows.mean(axis=0)
+    centered = rows - rows.mean(axis=0)
     problem = destiny.problems.pca.from_data(rows, p=5, agents=8)
     best = float(np.sum(PCA(5).fit(rows).singular_values_ ** 2))
 
@@ -196,7 +196,7 @@ def differential_privacy() -> None:
         privacy = destiny.problems.Privacy(epsilon, 1e-6, 40, noise, mean_bound=70, seed=seed)
         hidden = destiny.problems.pca.private(problem, privacy)
         try:
-            whole = destiny.problems.centred(hidden).pooled()
+            whole = destiny.problems.centered(hidden).pooled()
         except destiny.ProblemError:  # the noise hides all rows
             return np.zeros((64, 5))
         assert isinstance(whole, destiny.problems.PCA)
@@ -205,17 +205,15 @@ def differential_privacy() -> None:
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
     epsilons = np.array([0.1, 0.3, 1, 3, 10, 30, 100])
-    for noise, colour, label in (
+    for noise, color, label in (
         ("alone", BLUE, "each agent's noise suffices alone"),
         ("together", GREEN, "together"),
     ):
         share = np.array(
-            [[np.sum((centred @ axes(e, noise, seed)) ** 2) / best for seed in range(10)] for e in epsilons]
+            [[np.sum((centered @ axes(e, noise, seed)) ** 2) / best for seed in range(10)] for e in epsilons]
         )
-        left.fill_between(
-            epsilons, share.min(axis=1), share.max(axis=1), color=colour, alpha=0.2, linewidth=0
-        )
-        left.semilogx(epsilons, np.median(share, axis=1), "o-", color=colour, label=label)
+        left.fill_between(epsilons, share.min(axis=1), share.max(axis=1), color=color, alpha=0.2, linewidth=0)
+        left.semilogx(epsilons, np.median(share, axis=1), "o-", color=color, label=label)
         print(f"| {noise} | " + " | ".join(f"{value:.3f}" for value in np.median(share, axis=1)) + " |")
     left.axhline(1, color="0.4", linestyle=":")
     left.annotate("scikit-learn's PCA, without privacy", (0.1, 1.02), color="0.4", fontsize=9)

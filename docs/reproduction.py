@@ -97,13 +97,13 @@ def draw(home: Path, path: Path) -> None:
     for column, panel in enumerate(figure.panels):
         for axis, measure in zip(axes[:, column], rows, strict=True):
             for curve in curves(panel, styles):
-                style = {"color": curve.style.colour, "linestyle": LINES[curve.style.dash]}
+                style = {"color": curve.style.color, "linestyle": LINES[curve.style.dash]}
                 (line,) = axis.plot(curve.x["round"], curve.middle[measure], linewidth=1.4, **style)
                 axis.fill_between(
                     curve.x["round"],
                     curve.low[measure],
                     curve.high[measure],
-                    color=curve.style.colour,
+                    color=curve.style.color,
                     alpha=0.15,
                     linewidth=0,
                 )

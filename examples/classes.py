@@ -16,11 +16,11 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import StratifiedKFold, cross_validate
 
 import destiny
-from destiny.estimators import OrthogonalRegression
+from destiny.estimators import DecentralizedOLSRClassifier
 
 FOLDS = 5
 METHODS = {
-    "orthogonal regression": OrthogonalRegression(random_state=0),
+    "orthogonal regression": DecentralizedOLSRClassifier(random_state=0),
     "LDA": LinearDiscriminantAnalysis(),
     "ridge": RidgeClassifier(),
 }

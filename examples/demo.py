@@ -1,4 +1,4 @@
-"""Decentralised PCA on 32 agents: four kinds of DESTINY against DRGTA, DeEPCA and ADSA.
+"""Decentralized PCA on 32 agents: four kinds of DESTINY against DRGTA, DeEPCA and ADSA.
 
 Everything in one process, offline, in under two minutes. Results go to demo/; demo/report.html shows them.
 """
@@ -31,9 +31,9 @@ def main() -> None:
 
     methods: dict[str, Any] = {
         "DESTINY": destiny.Destiny(),
-        "accelerated": destiny.DestinyMomentum(),  # DESTINY with momentum
-        "averaged": destiny.DestinyNewton(),  # with averaged models; solve would choose it here
-        "Krylov": destiny.DestinyKrylov(),  # Krylov spaces, for PCA with any n
+        "accelerated": destiny.DestinyAccelerated(),  # DESTINY with momentum
+        "averaged": destiny.AveragedModel(),  # with averaged models; solve would choose it here
+        "Krylov": destiny.AveragedKrylov(),  # Krylov spaces, for PCA with any n
         "DRGTA": DRGTA(),
         "DRGTA, paper": DRGTA(alpha=1.0, step_size=PlainBB()),  # no bound on steps: it cycles
         "DeEPCA": DeEPCA(),

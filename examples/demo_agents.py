@@ -1,4 +1,4 @@
-"""Six organisations, each an agent with data of its own, find their common principal components over TLS.
+"""Six organizations, each an agent with data of its own, find their common principal components over TLS.
 
 They choose the method by themselves. What each of them learns are averages over all six, because numbers
 travel under masks (docs/privacy.md). One of them is killed in the middle and started again; the answer is the
@@ -73,7 +73,7 @@ def free_port() -> int:
 
 
 def start(name: str) -> subprocess.Popen[str]:
-    """An organisation starts its agent."""
+    """An organization starts its agent."""
     with (OUT / name / "said.txt").open("a") as file:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         words = [*COMMAND, "agent", str(OUT / name / "agent.toml")]
@@ -141,7 +141,7 @@ def main() -> None:
     alone = destiny.solve(
         problem,
         network,
-        decentralised=True,
+        local_stopping=True,
         tolerance=1e-9,
         engine=engine,
         messages="private",

@@ -1,4 +1,4 @@
-"""Eight organisations, one of them twenty times slower, one killed again and again: with and without waits.
+"""Eight organizations, one of them twenty times slower, one killed again and again: with and without waits.
 
 The agents find their common principal components over TLS twice: by the synchronous method, in which every
 round waits for the slowest, and by the asynchronous one, in which nobody waits. Computing times are made with
@@ -32,7 +32,7 @@ EDGES = NETWORK.edges.tolist()
 SLOW, VICTIM = "Faro", "Calais"
 SECONDS, TIMES = 0.02, 20  # of a gradient, and how many times as long the slow one takes
 KILL, MOST_KILLS = 3.0, 5  # seconds after a start until the next kill, and how many there are at most
-METHODS = {"synchronous": "destiny-momentum", "asynchronous": "destiny-async"}
+METHODS = {"synchronous": "destiny-accelerated", "asynchronous": "destiny-async"}
 EXPERIMENT = """
 [problem]
 kind = "pca"
@@ -97,7 +97,7 @@ def run_agent(folder: Path, name: str) -> None:
 
 
 def start(folder: Path, name: str) -> BaseProcess:
-    """An organisation starts its agent, as a process of its own that has all modules already."""
+    """An organization starts its agent, as a process of its own that has all modules already."""
     process = get_context("fork").Process(target=run_agent, args=(folder, name))
     process.start()
     return process
@@ -132,7 +132,7 @@ def prepare(folder: Path, kind: str, silos: list) -> None:
 
 
 def meetings(folder: Path, name: str) -> int:
-    """How often an agent has met a neighbour."""
+    """How often an agent has met a neighbor."""
     log = folder / name / "results" / "log.jsonl"
     return log.read_text().count('"connected"') if log.exists() else 0
 

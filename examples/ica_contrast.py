@@ -4,7 +4,7 @@ Every hospital records the same twelve channels: five states, each active now an
 background that is Gaussian noise. After whitening, the states are the orthonormal directions along which the
 signal is least Gaussian, and all hospitals look for them together,
 
-    minimise  sum_i mean_t sum_j G(x_j^T z_it)   subject to   X^T X = I,   G = log cosh,
+    minimize  sum_i mean_t sum_j G(x_j^T z_it)   subject to   X^T X = I,   G = log cosh,
 
 the contrast of FastICA (Hyvarinen 1999) for signals with bursts; any other smooth G will do. Only the
 value is written down here; JAX differentiates it.
@@ -48,7 +48,7 @@ def picture(path, found, true):
     axis = figure.subplots()
     for k in range(STATES):
         axis.plot(true[:, k] + 8 * k, color="0.7", linewidth=3, label="true" if k == 0 else None)
-        blue = destiny.plots.COLOURS[0]
+        blue = destiny.plots.COLORS[0]
         axis.plot(found[:, k] + 8 * k, color=blue, linewidth=1, label="found" if k == 0 else None)
     names = [f"state {k + 1}" for k in range(STATES)]
     axis.set(xlabel="time", yticks=8 * np.arange(STATES), yticklabels=names)

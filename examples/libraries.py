@@ -49,7 +49,7 @@ def main(path=None):
     alpha = max(scores, key=scores.__getitem__)
     model = VerticalRidge(alpha, messages=private).fit(silos, requests)
     print(f"R^2 by cross-validation: {', '.join(f'{s:.3f} with alpha = {a:g}' for a, s in scores.items())}")
-    print(f"{model.n_iter_} iterations, {model.n_rounds_} rounds; libraries learnt sums over all of them")
+    print(f"{model.n_iter_} iterations, {model.n_rounds_} rounds; libraries learned sums over all of them")
     alone = {
         name: cross_val_score(Ridge(alpha), table, requests, cv=folds).mean()
         for name, table in tables.items()
@@ -72,13 +72,13 @@ def picture(path, scores, model, silos, requests):
     """Accuracy of each library and of all, and predictions of all."""
     figure = destiny.plots.pyplot().Figure(figsize=(7, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colours = [destiny.plots.COLOURS[1] if name.startswith("all") else "0.6" for name in scores]
-    bars = left.barh(list(scores), list(scores.values()), color=colours)
+    colors = [destiny.plots.COLORS[1] if name.startswith("all") else "0.6" for name in scores]
+    bars = left.barh(list(scores), list(scores.values()), color=colors)
     left.bar_label(bars, fmt="%.2f", padding=3, fontsize=9)
     left.set(xlim=(0, 1), xlabel="R², cross-validated")
     left.invert_yaxis()
     predicted = model.predict(silos)
-    right.plot(predicted, requests, "o", markersize=3, alpha=0.5, color=destiny.plots.COLOURS[0])
+    right.plot(predicted, requests, "o", markersize=3, alpha=0.5, color=destiny.plots.COLORS[0])
     right.axline((0, 0), slope=1, color="0.5", linewidth=1)
     right.set(xlabel="predicted requests", ylabel="requests")
     for axes in (left, right):

@@ -4,7 +4,7 @@ Ten shops hold the ratings that their own customers gave to the same films, most
 tastes explain all ratings, customer j's are about U w_j with one U for all shops. Given U, each w_j is a
 small least squares problem that a shop solves by itself (variable projection), which leaves
 
-    minimise  sum_i sum_j  min_w ||P_j (U w - m_j)||^2 + rho ||w||^2   subject to   U^T U = I,
+    minimize  sum_i sum_j  min_w ||P_j (U w - m_j)||^2 + rho ||w||^2   subject to   U^T U = I,
 
 P_j keeping what customer j rated. The gradient needs no derivative of w: at the minimum that term vanishes.
 """
@@ -19,7 +19,7 @@ AGENTS, FILMS, CUSTOMERS, TASTES, RATED, RHO = 10, 40, 30, 3, 0.35, 1e-2
 
 
 def tastes(U, M, seen):
-    """w_j of every customer, ``(customers, p)``: regularised least squares on the films they rated."""
+    """w_j of every customer, ``(customers, p)``: regularized least squares on the films they rated."""
     grams = np.einsum("jf,fa,fb->jab", seen, U, U) + RHO * np.eye(U.shape[1])
     return np.linalg.solve(grams, (seen * M @ U)[:, :, None])[:, :, 0]
 

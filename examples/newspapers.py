@@ -1,7 +1,7 @@
 """What the articles of five newspapers are about, by words that are mostly absent (PCA of sparse text).
 
 Each newspaper counts the words of its own articles: a table of 3000 columns in which 99 % of the entries are
-zero. The tables stay sparse all the way: columns are scaled by common deviations without being centred, and
+zero. The tables stay sparse all the way: columns are scaled by common deviations without being centered, and
 PCA subtracts the mean inside its products, so that no table ever becomes dense. The newspapers agree on the
 list of words beforehand; articles never leave them. Four themes are planted in made-up articles, and the
 three directions between four themes are found.
@@ -76,19 +76,19 @@ def main(path=None):
     )  # dense, for the check alone
     reference = PCA(3, svd_solver="arpack").fit(pooled)
     assert np.allclose(np.abs(np.sum(pca.components_ * reference.components_, axis=1)), 1, atol=1e-4)
-    centres = np.stack([np.concatenate(list(codes))[themes == k].mean(axis=0) for k in range(len(THEMES))])
-    nearest = np.linalg.norm(np.concatenate(list(codes))[:, None] - centres, axis=2).argmin(axis=1)
-    print(f"{(nearest == themes).mean():.0%} of the articles lie nearest to the centre of their own theme")
+    centers = np.stack([np.concatenate(list(codes))[themes == k].mean(axis=0) for k in range(len(THEMES))])
+    nearest = np.linalg.norm(np.concatenate(list(codes))[:, None] - centers, axis=2).argmin(axis=1)
+    print(f"{(nearest == themes).mean():.0%} of the articles lie nearest to the center of their own theme")
     assert (nearest == themes).mean() > 0.9
 
 
 def picture(path, codes, themes):
-    """Articles along the components, a colour for each theme, which nobody told the newspapers."""
+    """Articles along the components, a color for each theme, which nobody told the newspapers."""
     figure = destiny.plots.pyplot().Figure(figsize=(7, 3.5), layout="constrained")
     for axes, (a, b) in zip(figure.subplots(1, 2), ((0, 1), (0, 2)), strict=True):
         for k, name in enumerate(THEMES):
             own = codes[themes == k]
-            axes.scatter(own[:, a], own[:, b], s=5, alpha=0.5, color=destiny.plots.COLOURS[k], label=name)
+            axes.scatter(own[:, a], own[:, b], s=5, alpha=0.5, color=destiny.plots.COLORS[k], label=name)
         axes.set(xlabel=f"component {a + 1}", ylabel=f"component {b + 1}")
         axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, markerscale=2)

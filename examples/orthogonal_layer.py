@@ -4,7 +4,7 @@ Six banks read handwritten digits (here scikit-learn's, 8 x 8 pixels) and keep t
 the ten digits only. They train one network: an orthogonal first layer X, a tanh, and a linear read-out
 V that every bank solves for in closed form instead of training it (variable projection),
 
-    minimise  sum_i  min_V ||tanh(A_i X) V - Y_i||^2 / m_i + rho ||V||^2   subject to   X^T X = I.
+    minimize  sum_i  min_V ||tanh(A_i X) V - Y_i||^2 / m_i + rho ||V||^2   subject to   X^T X = I.
 
 PyTorch differentiates through the least squares problem. Orthogonal layers neither fade nor amplify what
 they pass on; they are used in recurrent networks and against adversarial inputs.

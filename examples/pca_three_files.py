@@ -38,11 +38,11 @@ def read_own(file, ranks):
 
 
 def picture(path, pca, tables) -> None:
-    """Every row in the plane of the two components, a colour per file."""
+    """Every row in the plane of the two components, a color per file."""
     figure = plots.pyplot().Figure(figsize=(4.5, 3), layout="constrained")
     axis = figure.subplots()
     for k, table in enumerate(tables):
-        axis.scatter(*pca.transform(table).T, s=12, color=plots.COLOURS[k % 6], label=f"hospital {k + 1}")
+        axis.scatter(*pca.transform(table).T, s=12, color=plots.COLORS[k % 6], label=f"hospital {k + 1}")
     axis.set(xlabel="first component", ylabel="second component")
     axis.legend()
     figure.savefig(path, dpi=150)

@@ -1,12 +1,12 @@
-"""Noise taken out of a photograph by patterns learnt from pictures of others (a dictionary of image patches).
+"""Noise taken out of a photograph by patterns learned from other pictures (a dictionary of image patches).
 
 Four photographers learn 35 patterns of 6 x 6 pixels in which patches of their pictures are sparse: each patch
 is a sum of few patterns. Noise is a sum of all of them, so that a noisy picture is cleaned by leaving out
-what is weak. Nobody shows a picture; the one who cleans hers was not among those who learnt. Patterns of PCA
+what is weak. Nobody shows a picture; the one who cleans hers was not among those who learned. Patterns of PCA
 do nearly as well, and take two rounds instead of a thousand.
 
-The pictures are the two that scikit-learn brings along: the temple is cut into the four that are learnt from,
-the flower is the noisy one.
+The pictures are the two that scikit-learn brings along: the temple is cut into the four that are learned
+from, the flower is the noisy one.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from sklearn.datasets import load_sample_image
 from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
 
 import destiny
-from destiny.estimators import DecentralizedPCA, SparseDictionary
+from destiny.estimators import DecentralizedPCA, DecentralizedSparseDictionary
 
 SIDE = 6
 PATTERNS = SIDE**2 - 1  # all directions of a patch but its mean
@@ -24,8 +24,8 @@ NOISE = 0.12  # standard deviation, of brightness from 0 to 1
 KEPT = 2.7 * NOISE  # codes below it are left out, a usual threshold of denoising
 
 
-def grey(name, step):
-    """A bundled photograph in grey, every so many pixels of it."""
+def gray(name, step):
+    """A bundled photograph in gray, every so many pixels of it."""
     return load_sample_image(name)[::step, ::step].mean(axis=2) / 255
 
 
@@ -49,11 +49,13 @@ def quality(picture, truth):
 
 
 def main(path=None):
-    temple, flower = grey("china.jpg", 2), grey("flower.jpg", 3)
+    temple, flower = gray("china.jpg", 2), gray("flower.jpg", 3)
     quarters = [part for half in np.array_split(temple, 2) for part in np.array_split(half, 2, axis=1)]
     silos = [patches(quarter, 800) for quarter in quarters]
     silos = [rows - rows.mean(axis=1, keepdims=True) for rows in silos]
-    dictionary = SparseDictionary(PATTERNS, network="complete", tol=1e-3, random_state=0).fit(silos)
+    dictionary = DecentralizedSparseDictionary(PATTERNS, network="complete", tol=1e-3, random_state=0).fit(
+        silos
+    )
     pca = DecentralizedPCA(PATTERNS, network="complete", random_state=0).fit(silos)
     print(f"dictionary of {PATTERNS} patterns: {dictionary.n_rounds_} rounds; PCA: {pca.n_rounds_}")
 

@@ -1,4 +1,4 @@
-"""Shapes of tumours in eight clinics that trust neither each other nor the answer (differential privacy).
+"""Shapes of tumors in eight clinics that trust neither each other nor the answer (differential privacy).
 
 Two things are hidden. What a clinic sends is hidden from the others by private sums: they learn totals over
 all clinics. What the answer itself tells of a single patient is bounded by differential privacy: each clinic
@@ -39,11 +39,11 @@ def main(path=None):
     order = np.random.default_rng(0).permutation(len(rows))
     silos = [rows[part] for part in np.array_split(order, CLINICS)]
     exact = PCA(COMPONENTS).fit(rows)
-    centred = rows - rows.mean(axis=0)
+    centered = rows - rows.mean(axis=0)
 
     def share(pca):
         """Of the variance that exact components explain."""
-        found, best = (np.sum((centred @ model.components_.T) ** 2) for model in (pca, exact))
+        found, best = (np.sum((centered @ model.components_.T) ** 2) for model in (pca, exact))
         return found / best
 
     private = "private"
@@ -71,8 +71,8 @@ def picture(path, shares, pca, rows, malignant):
     figure = destiny.plots.pyplot().Figure(figsize=(7, 3.3), layout="constrained")
     left, right = figure.subplots(1, 2)
     for (label, values), mark in zip(shares.items(), ("o--", "s-"), strict=True):
-        colour = destiny.plots.COLOURS[2 if label == "together" else 3]
-        left.plot(BUDGETS, values, mark, color=colour, label=f"noise added {label}")
+        color = destiny.plots.COLORS[2 if label == "together" else 3]
+        left.plot(BUDGETS, values, mark, color=color, label=f"noise added {label}")
     left.axhline(1, color="0.6", linewidth=1, label="private sums, no noise")
     left.set(xscale="log", xlabel="ε (smaller is more private)", ylabel="variance explained, of the best")
     left.set_xticks(BUDGETS, [f"{budget:g}" for budget in BUDGETS])
@@ -81,7 +81,7 @@ def picture(path, shares, pca, rows, malignant):
     left.legend(fontsize=8)
     codes = pca.transform(rows)
     for kind, name in enumerate(("malignant", "benign")):
-        right.scatter(*codes[malignant == kind].T, s=5, color=destiny.plots.COLOURS[1 - kind], label=name)
+        right.scatter(*codes[malignant == kind].T, s=5, color=destiny.plots.COLORS[1 - kind], label=name)
     right.set(xlabel="component 1", ylabel="component 2", title=f"ε = {BUDGETS[-1]:g}, together")
     right.legend(fontsize=8)
     for axes in (left, right):

@@ -1,9 +1,9 @@
-"""One rotation between two spaces, learnt from word lists that nobody may pool (orthogonal Procrustes).
+"""One rotation between two spaces, learned from word lists that nobody may pool (orthogonal Procrustes).
 
 Two languages have word vectors of their own, and eight publishers each know some pairs of words that mean
 the same: rows of A_i and B_i. All want the one orthogonal X that takes the first language to the second,
 
-    minimise  sum_i ||A_i X - B_i||^2   subject to   X^T X = I.
+    minimize  sum_i ||A_i X - B_i||^2   subject to   X^T X = I.
 
 The same problem aligns shapes by landmarks, point clouds of scanners, and the weights of two networks.
 The answer is known in closed form once everything is in one place: polar(sum_i A_i^T B_i).

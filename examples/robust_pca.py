@@ -4,7 +4,7 @@ Eight weather services measure the same thirty quantities; a tenth of the sample
 PCA squares the distance of a sample to the subspace, so garbage counts most. Here the distance itself
 counts, smoothed near zero so that it has a gradient,
 
-    minimise  sum_i sum_a  h(||a - X X^T a||)   subject to   X^T X = I,   h(r) = sqrt(r^2 + delta^2) - delta.
+    minimize  sum_i sum_a  h(||a - X X^T a||)   subject to   X^T X = I,   h(r) = sqrt(r^2 + delta^2) - delta.
 
 Such losses serve wherever data are gathered by many hands: cameras, meters, surveys.
 """
@@ -54,7 +54,7 @@ def picture(path, truth, answers, A):
     bins = np.linspace(0, 3, 40)
     for k, (name, X) in enumerate(answers.items()):
         distance = np.linalg.norm(good - good @ X @ X.T, axis=1)
-        axis.hist(distance, bins, alpha=0.7, color=destiny.plots.COLOURS[1 - k], label=name)
+        axis.hist(distance, bins, alpha=0.7, color=destiny.plots.COLORS[1 - k], label=name)
     axis.set(xlabel="distance of good samples to the subspace", ylabel="samples")
     axis.legend()
     figure.savefig(path, dpi=150)

@@ -1,10 +1,10 @@
 """Components of handwritten digits that use few pixels each (sparse PCA).
 
-Eight post offices hold digits of 8 x 8 pixels. The components of PCA use every pixel. A regulariser makes
+Eight post offices hold digits of 8 x 8 pixels. The components of PCA use every pixel. A regularizer makes
 most entries exactly zero, so that each component is a stroke in some place of the image, and the components
 stay orthonormal:
 
-    minimise  -1/2 tr(X^T S X) + alpha v ||X||_1   subject to   X^T X = I,   v the mean variance of a pixel.
+    minimize  -1/2 tr(X^T S X) + alpha v ||X||_1   subject to   X^T X = I,   v the mean variance of a pixel.
 
 Sparse components serve wherever somebody has to read them: genes, survey questions, words.
 """

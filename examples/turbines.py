@@ -16,7 +16,7 @@ import destiny
 from destiny.estimators import DecentralizedPCA
 
 FARMS, SENSORS, DAYS, ROWS = 5, 12, 30, 48  # rows a day: one every half hour
-LEARNT, WORN, FARM = 12, 20, 3  # days that are taken as healthy; the first day of the fault, and where
+LEARNED, WORN, FARM = 12, 20, 3  # days that are taken as healthy; the first day of the fault, and where
 LIMIT = 0.99  # share of healthy days that stay below the alarm
 
 
@@ -44,15 +44,15 @@ def main(path=None):
         bearing.append(today[FARM][:, 7])
         if day > 0:
             errors[day] = [unexplained(pca, rows) for rows in today]
-        if day < LEARNT:
+        if day < LEARNED:
             pca.partial_fit(today)
             seen += today  # kept here to check the result, and nowhere else
-    limit = np.nanquantile(errors[:LEARNT], LIMIT) * 1.1
+    limit = np.nanquantile(errors[:LEARNED], LIMIT) * 1.1
     alarms = {
-        (day, farm) for day in range(LEARNT, DAYS) for farm in range(FARMS) if errors[day, farm] > limit
+        (day, farm) for day in range(LEARNED, DAYS) for farm in range(FARMS) if errors[day, farm] > limit
     }
     first = min(alarms)
-    print(f"{pca.n_samples_} rows learnt from in {LEARNT} days, {pca.n_rounds_} rounds a day, none kept")
+    print(f"{pca.n_samples_} rows learned from in {LEARNED} days, {pca.n_rounds_} rounds a day, none kept")
     print(f"first alarm on day {first[0]} at farm {first[1]}; the bearing began to wear on day {WORN}")
     healthy, worn = np.concatenate(bearing[:WORN]), bearing[first[0]]
     print(f"the sensor: {healthy.min():.0f} to {healthy.max():.0f} degrees when healthy, ", end="")
@@ -73,12 +73,14 @@ def picture(path, errors, limit):
     axes = figure.subplots()
     for farm in range(FARMS):
         worn = farm == FARM
-        colour = destiny.plots.COLOURS[1] if worn else "0.65"
+        color = destiny.plots.COLORS[1] if worn else "0.65"
         label = "farm with the worn bearing" if worn else "other farms" if farm == 0 else None
-        axes.plot(errors[:, farm], color=colour, linewidth=2 if worn else 1, label=label, zorder=2 + worn)
-    axes.axhline(limit, linestyle="--", color=destiny.plots.COLOURS[0], label="alarm")
-    axes.axvspan(1, LEARNT - 1, color="0.93", zorder=0)
-    axes.text(LEARNT / 2, axes.get_ylim()[1] * 0.93, "days learnt from", ha="center", fontsize=9, color="0.3")
+        axes.plot(errors[:, farm], color=color, linewidth=2 if worn else 1, label=label, zorder=2 + worn)
+    axes.axhline(limit, linestyle="--", color=destiny.plots.COLORS[0], label="alarm")
+    axes.axvspan(1, LEARNED - 1, color="0.93", zorder=0)
+    axes.text(
+        LEARNED / 2, axes.get_ylim()[1] * 0.93, "days learned from", ha="center", fontsize=9, color="0.3"
+    )
     axes.axvline(WORN, color="0.5", linewidth=1)
     axes.text(WORN + 0.2, axes.get_ylim()[1] * 0.93, "wear begins", fontsize=9, color="0.3")
     axes.set(xlabel="day", ylabel="not explained", xlim=(1, DAYS - 1))

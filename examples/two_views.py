@@ -40,7 +40,7 @@ def picture(path, X, Y, model):
         above[k].imshow(np.hstack(halves), cmap="RdBu_r", vmin=-1, vmax=1)
         above[k].axvline(3.5, color="black", linewidth=1)
         above[k].set(xticks=[], yticks=[], title=f"pair {k + 1}")
-        below[k].scatter(scores[0][:, k], scores[1][:, k], s=1, color=destiny.plots.COLOURS[0])
+        below[k].scatter(scores[0][:, k], scores[1][:, k], s=1, color=destiny.plots.COLORS[0])
         below[k].set(xticks=[], yticks=[], xlabel=f"correlation {model.correlations_[k]:.2f}")
     figure.savefig(path, dpi=150)
 

@@ -3,7 +3,7 @@
 Six wineries know thirteen chemical properties of their own wines, and nobody has tasted all three kinds. They
 average sizes and means of the kinds, then find the two directions that separate them best,
 
-    maximise  tr(X^T S_b X)   subject to   X^T S_w X = I,
+    maximize  tr(X^T S_b X)   subject to   X^T S_w X = I,
 
 where the scatter S_w within the kinds is a sum of matrices of which each winery holds its own. Directions and
 probabilities are those of scikit-learn on all wines together.
@@ -27,8 +27,8 @@ def picture(path, panels, y):
     """The wines in two dimensions, one panel for each projection."""
     figure = destiny.plots.pyplot().Figure(figsize=(6.4, 3), layout="constrained")
     for axis, (name, Z) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        for kind, colour in zip(KINDS, destiny.plots.COLOURS, strict=False):
-            axis.scatter(*Z[y == kind].T, s=10, color=colour, label=kind)
+        for kind, color in zip(KINDS, destiny.plots.COLORS, strict=False):
+            axis.scatter(*Z[y == kind].T, s=10, color=color, label=kind)
         axis.set(title=name, xticks=[], yticks=[])
     axis.legend(fontsize=8)
     figure.savefig(path, dpi=150)

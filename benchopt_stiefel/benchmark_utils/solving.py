@@ -28,7 +28,7 @@ class Reached(StoppingCriterion):
 
 
 class Agents:
-    """All agents of a run: their own gradients, and averages over neighbours, which are counted.
+    """All agents of a run: their own gradients, and averages over neighbors, which are counted.
 
     Every array is a stack ``(d, n, p)`` with one matrix per agent.
     """
@@ -50,7 +50,7 @@ class Agents:
         return mixed if len(mixed) > 1 else mixed[0]
 
 
-class DecentralisedSolver(BaseSolver):
+class DecentralizedSolver(BaseSolver):
     """A solver of yours: write ``steps``, a generator of stacks of iterates.
 
     ``steps(agents, start)`` yields X ``(d, n, p)`` at the start and after each step, without end; it talks by
@@ -61,8 +61,8 @@ class DecentralisedSolver(BaseSolver):
     stopping_criterion = Reached()
 
     def refusal(self, problem):
-        """Why this problem cannot be solved, or None; by default regularisers are refused."""
-        return None if problem.regulariser is None else f"{self.name} needs a smooth objective"
+        """Why this problem cannot be solved, or None; by default regularizers are refused."""
+        return None if problem.regularizer is None else f"{self.name} needs a smooth objective"
 
     def skip(self, problem, network, W, start):
         """What benchopt asks before a run."""

@@ -9,14 +9,14 @@ from destiny.algorithms import KINDS
 EXACT = [
     kind for kind, method in KINDS.items() if "inexact" not in method.about and "alone" not in method.about
 ]
-REGULARISED = ["thanos"]  # exact up to its smoothing; the published method for problems with a regulariser
+REGULARIZED = ["thanos"]  # exact up to its smoothing; the published method for problems with a regularizer
 
 
 class Solver(BaseSolver):
     """A method of the package; those that do not fit a problem or a network are skipped, with the reason."""
 
     name = "destiny"
-    parameters = {"kind": EXACT + REGULARISED}
+    parameters = {"kind": EXACT + REGULARIZED}
     parameter_template = "{kind}"
     sampling_strategy = "callback"
     stopping_criterion = Reached()
@@ -24,8 +24,8 @@ class Solver(BaseSolver):
 
     def skip(self, problem, network, W, start):
         """Ask the package, which checks everything before a run."""
-        if problem.regulariser is None and self.kind in REGULARISED:
-            return True, f"{self.kind} is for problems with a regulariser"
+        if problem.regularizer is None and self.kind in REGULARIZED:
+            return True, f"{self.kind} is for problems with a regularizer"
         try:
             destiny.iterate(problem, network, KINDS[self.kind](), start=start)
         except destiny.DestinyError as error:

@@ -28,7 +28,7 @@ class Solver(BaseSolver):
 
     def skip(self, problem, network, W, start):
         """PCA only."""
-        suits = problem.kind == "pca" and problem.regulariser is None
+        suits = problem.kind == "pca" and problem.regularizer is None
         return not suits, None if suits else "numpy-deepca solves PCA only"
 
     def set_objective(self, problem, network, W, start):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmark_utils.solving import DecentralisedSolver
+from benchmark_utils.solving import DecentralizedSolver
 
 OPENING = 20  # rounds in which agents agree on the size of their gradients
 
@@ -19,7 +19,7 @@ def polar(X):
     return U @ Vt
 
 
-class Solver(DecentralisedSolver):
+class Solver(DecentralizedSolver):
     """Gradient tracking with retractions, one round per step, constant steps."""
 
     name = "numpy-drgta"
@@ -28,7 +28,7 @@ class Solver(DecentralisedSolver):
     parameter_template = "step={step},alpha={alpha}"
 
     def steps(self, agents, X):
-        """Go towards the neighbours and against the tracker Y along the manifold, then back to it."""
+        """Go towards the neighbors and against the tracker Y along the manifold, then back to it."""
         size = np.linalg.norm(agents.gradient(X), 2, axis=(1, 2), keepdims=True)
         for _ in range(OPENING):
             size = agents.mix(size)

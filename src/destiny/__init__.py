@@ -1,7 +1,7 @@
-"""Decentralised optimisation over the Stiefel manifold.
+"""Decentralized optimization over the Stiefel manifold.
 
-d agents on a connected network each hold an f_i of their own and together minimise (1/d) sum f_i(X)
-subject to X^T X = I_p, talking to their neighbours only.
+d agents on a connected network each hold an f_i of their own and together minimize (1/d) sum f_i(X)
+subject to X^T X = I_p, talking to their neighbors only.
 """
 
 import logging as _logging
@@ -27,14 +27,14 @@ _logging.getLogger("destiny").addHandler(
 )  # what is logged is the application's to show
 
 __all__ = [
+    "AveragedKrylov",
+    "AveragedLBFGS",
+    "AveragedModel",
     "CheckpointError",
     "Comparison",
     "Destiny",
+    "DestinyAccelerated",
     "DestinyError",
-    "DestinyKrylov",
-    "DestinyLBFGS",
-    "DestinyMomentum",
-    "DestinyNewton",
     "DestinyProx",
     "Diagnosis",
     "History",
@@ -79,11 +79,11 @@ if TYPE_CHECKING:
     from destiny import report as report
     from destiny import run as run
     from destiny.algorithms import (
+        AveragedKrylov,
+        AveragedLBFGS,
+        AveragedModel,
         Destiny,
-        DestinyKrylov,
-        DestinyLBFGS,
-        DestinyMomentum,
-        DestinyNewton,
+        DestinyAccelerated,
         DestinyProx,
     )
     from destiny.algorithms.blocks import step_sizes as steps
@@ -131,10 +131,10 @@ else:
     _HOMES = {
         "Comparison": "destiny.experiments.compare",
         "Destiny": "destiny.algorithms",
-        "DestinyKrylov": "destiny.algorithms",
-        "DestinyLBFGS": "destiny.algorithms",
-        "DestinyMomentum": "destiny.algorithms",
-        "DestinyNewton": "destiny.algorithms",
+        "AveragedKrylov": "destiny.algorithms",
+        "AveragedLBFGS": "destiny.algorithms",
+        "DestinyAccelerated": "destiny.algorithms",
+        "AveragedModel": "destiny.algorithms",
         "DestinyProx": "destiny.algorithms",
         "Diagnosis": "destiny.diagnosis",
         "History": "destiny.run.history",

@@ -17,7 +17,7 @@ Cell = str | Strong
 def table(rows: Iterable[Sequence[Cell]], header: Sequence[str] = (), numbers: bool = False) -> str:
     """Return a table; the first column is aligned left, the others too unless they have ``numbers``.
 
-    Colours and fonts are the notebook's.
+    Colors and fonts are the notebook's.
     """
     head = _row(header, "th", numbers) if header else ""
     return f"<table>{head}{''.join(_row(row, 'td', numbers) for row in rows)}</table>"

@@ -1,7 +1,7 @@
-"""What callers and neighbours send wrongly: a table, and what must come of each entry.
+"""What callers and neighbors send wrongly: a table, and what must come of each entry.
 
 One agent, a process with a terminal, meets all entries one after the other. After each it must answer its
-neighbour at once, without more memory or processor time; in the end a signal, its deadline and its run work.
+neighbor at once, without more memory or processor time; in the end a signal, its deadline and its run work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.agents.event_log import MAX_NEIGHBOUR_LINES, MAX_SENTENCE
+from destiny.agents.event_log import MAX_NEIGHBOR_LINES, MAX_SENTENCE
 from destiny.agents.transport import messages
 from destiny.agents.transport.event_loop import RunEnded
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Kind
@@ -113,7 +113,7 @@ class Attack:
     admitted: bool = False
     """Whether the right HELLO is said first."""
     spoils: bool = False
-    """Whether the agent has to take some of it for its neighbour's, which ends the hope for the same bits."""
+    """Whether the agent has to take some of it for its neighbor's, which ends the hope for the same bits."""
     manner: str = "send"
     times: int = 1
 
@@ -229,8 +229,8 @@ ATTACKS = {
     ),
     "a refusal without words": Attack(frame(Kind.REFUSED, content=b"[]"), "no table"),
     # Numbers that cannot be
-    "no neighbours": Attack(said(degree=0), "says it has 0 neighbours, expected 1 to 1 among 2 agents"),
-    "a billion neighbours": Attack(said(degree=10**9), "says it has 1000000000 neighbours"),
+    "no neighbors": Attack(said(degree=0), "says it has 0 neighbors, expected 1 to 1 among 2 agents"),
+    "a billion neighbors": Attack(said(degree=10**9), "says it has 1000000000 neighbors"),
     "a mark beyond what was sent": Attack(said(mark=1), "needs round 0, and no round before 1"),
     "a mark of 2^62": Attack(said(mark=2**62), "and no round before 4611686018427387904"),
     "a mark of 2^64 - 1": Attack(said(mark=2**64 - 1), "and no round before 18446744073709551615"),
@@ -343,7 +343,7 @@ def attack_with_all(target, spoils):
 
 def check_written(target):
     """Neither the terminal nor the log has a control character of a peer's, or too many lines."""
-    assert b"waiting for neighbours" in target.shown, "the table was shown"
+    assert b"waiting for neighbors" in target.shown, "the table was shown"
     assert TITLE.encode() not in target.shown
     assert b"\ndestiny: agent-1: forged" not in target.shown
     assert b"a view failed" not in target.shown
@@ -351,9 +351,9 @@ def check_written(target):
     assert all(len(line) < MAX_SENTENCE + 500 for line in raw)
     entries = [json.loads(line) for line in raw]
     assert all(e["why"].isprintable() for e in entries if "why" in e)
-    of_neighbour = [e for e in entries if e.get("peer") == "agent-0" and e["event"] == "refused"]
+    of_neighbor = [e for e in entries if e.get("peer") == "agent-0" and e["event"] == "refused"]
     minutes = 1 + len({e["time"][:16] for e in entries})
-    assert MAX_NEIGHBOUR_LINES <= len(of_neighbour) <= MAX_NEIGHBOUR_LINES * minutes
+    assert MAX_NEIGHBOR_LINES <= len(of_neighbor) <= MAX_NEIGHBOR_LINES * minutes
     dropped = [e for e in entries if e["event"] == "dropped" and e.get("peer") == "agent-0"]
     assert any("more refusals of agent-0" in e["why"] for e in dropped)
     assert not [e for e in entries if e["event"] == "mishap"]
@@ -390,7 +390,7 @@ def test_after_attacks_the_agent_keeps_its_deadline(tmp_path):
         sock.close()
 
 
-def test_a_neighbour_that_ends_the_run_cannot_steer_the_terminal(tmp_path):
+def test_a_neighbor_that_ends_the_run_cannot_steer_the_terminal(tmp_path):
     party = Party(tmp_path, PAIR)
     running = party.thread(1)
     context = client_context(party.home(0), party.home(0) / "ca.pem")
@@ -402,7 +402,7 @@ def test_a_neighbour_that_ends_the_run_cannot_steer_the_terminal(tmp_path):
     assert str(caught.value).isprintable()
 
 
-def test_a_wrong_number_of_neighbours_is_forgotten_with_its_connection(tmp_path):
+def test_a_wrong_number_of_neighbors_is_forgotten_with_its_connection(tmp_path):
     """It is fixed when all have come, not by whoever came first with a wrong file."""
     party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 60\ntolerance = 0")
     running = [party.thread(1)]
@@ -420,7 +420,7 @@ def test_a_wrong_number_of_neighbours_is_forgotten_with_its_connection(tmp_path)
 
 
 def test_a_connection_that_ends_with_the_hello_that_was_waited_for_leaves_its_degree(tmp_path):
-    """HELLO and nonsense in one piece: the weights would be those of a neighbour without neighbours."""
+    """HELLO and nonsense in one piece: the weights would be those of a neighbor without neighbors."""
     party = Party(tmp_path, destiny.networks.star(4), stop="rounds = 60\ntolerance = 0")
     running = [party.thread(i) for i in range(1, party.size)]
     context = client_context(party.home(0), party.home(0) / "ca.pem")
@@ -432,14 +432,14 @@ def test_a_connection_that_ends_with_the_hello_that_was_waited_for_leaves_its_de
     party.check()
 
 
-def test_the_number_of_neighbours_must_be_that_of_the_network_in_the_file(tmp_path):
+def test_the_number_of_neighbors_must_be_that_of_the_network_in_the_file(tmp_path):
     whole = f'[network]\nkind = "edges"\nedges = {destiny.networks.path(3).edges.tolist()}'
     party = Party(tmp_path, destiny.networks.path(3), stop="rounds = 60\ntolerance = 0", whole=whole)
     running = [party.thread(1)]
     context = client_context(party.home(0), party.home(0) / "ca.pem")
     with connect((party.host, 7001), context) as sock:
         sock.sendall(dataclasses.replace(party.settings(0).hello, degree=2).pack())
-        assert "says it has 2 neighbours, expected 1" in farewell(sock)
+        assert "says it has 2 neighbors, expected 1" in farewell(sock)
     running += [party.thread(0), party.thread(2)]
     for one in running:
         one.end()

@@ -14,7 +14,7 @@ PCA = 'kind = "pca"\nsynthetic = { n = 120, m = 400, xi = 0.7, seed = 0 }\np = 3
 
 
 @pytest.mark.parametrize("private", ["true", "false"])
-@pytest.mark.parametrize("kind", ["destiny-newton", "destiny-krylov"])
+@pytest.mark.parametrize("kind", ["averaged-model", "averaged-krylov"])
 def test_counted_bytes_are_those_on_the_lines(kind, private, tmp_path, monkeypatch):
     """Framing is a header for each message of a turn, and whole messages of other kinds (HELLO, BYE, ...)."""
     framing: dict[tuple[int, int], int] = {}
@@ -25,7 +25,7 @@ def test_counted_bytes_are_those_on_the_lines(kind, private, tmp_path, monkeypat
         return self.connections.me.index, self.peer.index
 
     def note(self, message):
-        if self.peer is not None:  # the HELLO of whoever calls is not counted as sent to a neighbour
+        if self.peer is not None:  # the HELLO of whoever calls is not counted as sent to a neighbor
             framing[link(self)] = framing.get(link(self), 0) + len(message)
             kinds.setdefault(link(self), set()).add(Header.unpack(message[: HEADER.size]).kind)
         write(self, message)
@@ -48,7 +48,7 @@ def test_counted_bytes_are_those_on_the_lines(kind, private, tmp_path, monkeypat
     running = [party.thread(i) for i in range(4)]
     counted = sum(one.end().bytes for one in running)
     written = {
-        (i, n.index): n.bytes_out for i, one in enumerate(running) for n in one.view.connections.neighbours
+        (i, n.index): n.bytes_out for i, one in enumerate(running) for n in one.view.connections.neighbors
     }
     assert sum(written.values()) == counted + sum(framing.values())
     assert max(framing.values()) < 6000, "of every line, however long the messages are"

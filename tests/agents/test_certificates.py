@@ -1,4 +1,4 @@
-"""Neighbours pinned to an authority or a certificate; certificates that are replaced or expire."""
+"""Neighbors pinned to an authority or a certificate; certificates that are replaced or expire."""
 
 import os
 import re
@@ -79,7 +79,7 @@ def test_one_authority_of_a_bundle_cannot_sign_for_the_others_agent(tmp_path):
 
 
 @pytest.mark.parametrize(("who", "pin"), [(0, "authority"), (1, "fingerprint")], ids=["called", "caller"])
-def test_a_pinned_neighbour_with_another_certificate_is_refused(who, pin, tmp_path):
+def test_a_pinned_neighbor_with_another_certificate_is_refused(who, pin, tmp_path):
     """Agent ``who`` has pinned the other, whose certificate is of another authority of the bundle."""
     party = Party(tmp_path, PAIR, stop=FEW, deadline=2)
     other = party.home(1 - who)
@@ -97,7 +97,7 @@ def test_a_pinned_neighbour_with_another_certificate_is_refused(who, pin, tmp_pa
     why = {"authority": "ours.pem has not signed", "fingerprint": f"expected {digest}"}[pin]
     running = [party.thread(i) for i in range(2)]
     for i, one in enumerate(running):
-        expected = why if i == 0 else "not all neighbours have come"  # whoever calls knows whom it has called
+        expected = why if i == 0 else "not all neighbors have come"  # whoever calls knows whom it has called
         with pytest.raises(destiny.DestinyError, match=expected):
             one.end()
         assert any(e["event"] == "refused" and why in e["why"] for e in party.log(i)), party.log(i)
@@ -163,7 +163,7 @@ def test_a_bundle_cut_off_within_its_second_certificate_is_not_taken(folder):
         Credentials(files(folder))
 
 
-def test_a_neighbour_revoked_during_the_run_is_cut_off_without_a_restart(tmp_path, monkeypatch):
+def test_a_neighbor_revoked_during_the_run_is_cut_off_without_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(connector, "FILE_CHECK_INTERVAL", 0.05)
     party = Party(tmp_path, destiny.networks.path(3), crl=authority().revoked([]), deadline=4)
     running = [party.thread(i) for i in (0, 1)]  # and wait for agent-2

@@ -14,7 +14,7 @@ from destiny.agents.exchange import Exchange
 from destiny.agents.transport import messages
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.messages import Header, Kind
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.state import (
     AFTER_PEERS_BYE,
     ENDED,
@@ -99,10 +99,10 @@ class Hosts:
     """Stands in for `Connections`: admits everybody, and lists what it is told."""
 
     def __init__(self, loop):
-        self.loop, self.calls, self.neighbours, self.open_connections = loop, [], [], set()
-        self.event_log = SimpleNamespace(report_neighbour=self.log, report_stranger=self.log)
+        self.loop, self.calls, self.neighbors, self.open_connections = loop, [], [], set()
+        self.event_log = SimpleNamespace(report_neighbor=self.log, report_stranger=self.log)
         self.store = SimpleNamespace(after_bye=Exchange.after_bye)
-        self.peer = Neighbour("b", 1, "host", 1, "b", dial=False)
+        self.peer = Neighbor("b", 1, "host", 1, "b", dial=False)
         self.peer.allocate(64)
 
     def log(self, *facts, **more):
@@ -172,7 +172,7 @@ def test_nothing_is_written_after_bye(connection):
 def test_what_comes_after_bye_is_refused(connection, kind):
     receive(opened(connection), say(Kind.BYE, why="done"))
     assert connection.state is ConnectionState.BYE_RECEIVED
-    assert connection.can_send, "the neighbour's rounds may still be missing there"
+    assert connection.can_send, "the neighbor's rounds may still be missing there"
     receive(connection, say(kind))
     assert connection.state is ConnectionState.CLOSING
     assert connection.transport.kinds[-1] is Kind.REFUSED

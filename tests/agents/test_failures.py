@@ -34,7 +34,7 @@ def reached(party, i, step):
     return lambda: any(s >= step for s in party.steps(i))
 
 
-def test_killed_at_random_moments_even_neighbours_together(tmp_path):
+def test_killed_at_random_moments_even_neighbors_together(tmp_path):
     network = destiny.networks.complete(3)
     party = Party(
         tmp_path, network, algorithm=LONG, stop="rounds = 900\ntolerance = 0", run="checkpoint = 10"
@@ -89,7 +89,7 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
     average, answer_write, leave = (
         answer.average,
         agents.Outcome.write,
-        Agent.serve_until_neighbours_done,
+        Agent.serve_until_neighbors_done,
     )
 
     def wrapped_average(hosted, network, *arrays):
@@ -113,7 +113,7 @@ def test_crashed_in_the_middle_of_things(when, tmp_path, monkeypatch):
     monkeypatch.setattr("destiny.agents.checkpoints.npz.write", wrapped_write)
     monkeypatch.setattr("destiny.agents.outcome.average", wrapped_average)
     monkeypatch.setattr(agents.Outcome, "write", wrapped_answer)
-    monkeypatch.setattr("destiny.agents.agent.Agent.serve_until_neighbours_done", wrapped_leave)
+    monkeypatch.setattr("destiny.agents.agent.Agent.serve_until_neighbors_done", wrapped_leave)
     others = [party.thread(i) for i in (0, 1, 3)]
     victim = party.thread(2)
     victim.join(60)
@@ -141,7 +141,7 @@ def test_connections_that_break_come_back_by_themselves(tmp_path):
 
 
 def _cut_one(connections, which):
-    connection = connections.neighbours[which].connection
+    connection = connections.neighbors[which].connection
     if connection is not None:
         connection.transport.abort()
 
@@ -159,7 +159,7 @@ def crash_at(monkeypatch, index, step):
     monkeypatch.setattr(OutboxStore, "write", wrapped)
 
 
-def test_a_neighbour_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_path, monkeypatch):
+def test_a_neighbor_absent_past_the_deadline_ends_in_75_and_all_can_go_on(tmp_path, monkeypatch):
     party = Party(tmp_path, PAIR, algorithm=LONG, stop="rounds = 300\ntolerance = 0", run=OFTEN)
     party.write(0, deadline="5")
     crash_at(monkeypatch, 1, 50)
@@ -412,7 +412,7 @@ def test_whoever_is_in_another_run_is_refused_naming_both_values(what, tmp_path)
     party = Party(tmp_path, PAIR, stop="rounds = 90\ntolerance = 0")
     party.write(1, deadline="3", **changes)
     right, wrong = party.thread(0), party.thread(1)
-    with pytest.raises(destiny.SettingsError, match=r"not all neighbours have come within 3 s: agent-0 .*"):
+    with pytest.raises(destiny.SettingsError, match=r"not all neighbors have come within 3 s: agent-0 .*"):
         wrong.end()
     for i in range(2):  # both sides have it in their logs
         assert any(told in e.get("why", "") for e in party.log(i)), party.log(i)
@@ -437,12 +437,12 @@ def test_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
         right.end()
 
 
-def test_a_neighbour_that_does_not_list_us_is_named(tmp_path):
+def test_a_neighbor_that_does_not_list_us_is_named(tmp_path):
     party = Party(tmp_path, RING, deadline=4)
     text = (party.home(1) / "agent.toml").read_text()
-    head, *neighbours = text.split("[[neighbour]]")
-    kept = [n for n in neighbours if "agent-0" not in n]
-    (party.home(1) / "agent.toml").write_text("[[neighbour]]".join([head, *kept]))
+    head, *neighbors = text.split("[[neighbor]]")
+    kept = [n for n in neighbors if "agent-0" not in n]
+    (party.home(1) / "agent.toml").write_text("[[neighbor]]".join([head, *kept]))
     second, first = party.thread(1), party.thread(0)
     with pytest.raises(
         destiny.DestinyError, match="says it is 'agent-0', which is not whom agent-1 talks to"

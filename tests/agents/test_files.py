@@ -37,17 +37,17 @@ def command(*words, code=0):
 
 
 WRONG = {
-    "an unknown key": ("[agent]", "[agent]\ncolour = 1", "[agent] has no key 'colour'"),
+    "an unknown key": ("[agent]", "[agent]\ncolor = 1", "[agent] has no key 'color'"),
     "no listen": (r"listen = .*\n", "", "[agent] needs the key 'listen'"),
     "listen without a port": (r'listen = "[^"]*"', 'listen = "here"', "[agent] listen must be HOST:PORT"),
     "an index too many": (r"index = 0", "index = 2", "index must be from 0 to 1; found 2"),
     "a deadline below zero": (r"deadline = \d+", "deadline = -1", "deadline must be a number of seconds"),
-    "no neighbour": (
-        r"(?s)\[\[neighbour\]\].*",
-        "neighbour = []",
-        "neighbour must be a list of at least one table",
+    "no neighbor": (
+        r"(?s)\[\[neighbor\]\].*",
+        "neighbor = []",
+        "neighbor must be a list of at least one table",
     ),
-    "oneself as neighbour": (r"index = 1\n", "index = 0\n", "that of another of the 2 agents"),
+    "oneself as neighbor": (r"index = 1\n", "index = 0\n", "that of another of the 2 agents"),
     "agents in the problem": (r"\[problem\]", "[problem]\nagents = 2", "[problem] has no key 'agents'"),
     "two methods": (r"\[algorithm\]", "[[algorithm]]", "algorithm must be a table"),
     "an unknown method": (r'kind = "destiny"', 'kind = "magic"', "kind must be one of destiny"),
@@ -74,7 +74,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(what, tmp_path):
     party = Party(tmp_path, PAIR)
     path = party.home(0) / "agent.toml"
     pattern, new, told = WRONG[what]
-    if what == "no neighbour":
+    if what == "no neighbor":
         text = re.sub(pattern, "", path.read_text())
         path.write_text(new + "\n" + text)
     else:
@@ -85,7 +85,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(what, tmp_path):
         agents.read(path)
 
 
-def test_neighbours_and_the_network_must_agree(tmp_path):
+def test_neighbors_and_the_network_must_agree(tmp_path):
     whole = f'[network]\nkind = "edges"\nedges = {destiny.networks.complete(3).edges.tolist()}'
     party = Party(tmp_path, destiny.networks.path(3), whole=whole)
     with pytest.raises(destiny.SettingsError, match=r"links agent 0 with \[1, 2\], but each .* one of \[1\]"):
@@ -121,7 +121,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     experiment = tmp_path / "experiment.toml"
     experiment.write_text(
         '[problem]\nkind = "pca"\ndata = "silos/part-{agent}.npy"\np = 2\nagents = 3\n'
-        '[network]\nkind = "ring"\n[[algorithm]]\nkind = "destiny-krylov"\nlabel = "x"\n'
+        '[network]\nkind = "ring"\n[[algorithm]]\nkind = "averaged-krylov"\nlabel = "x"\n'
         "[stop]\nrounds = 500\ntolerance = 1e-7\n[run]\ncheckpoint = 30\nthreads = 2\n"
     )
     out = tmp_path / "set"
@@ -141,9 +141,9 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
     with np.load(out / "b" / "results" / "solution.npz") as file:
         answer = file["X"]
     problem = destiny.problems.PCA(parts, p=2)
-    options = {"decentralised": True, "tolerance": 1e-7, "rounds": 500}
+    options = {"local_stopping": True, "tolerance": 1e-7, "rounds": 500}
     options["messages"] = "private"  # which a ring allows
-    alone = destiny.solve(problem, destiny.networks.ring(3), "destiny-krylov", **options)
+    alone = destiny.solve(problem, destiny.networks.ring(3), "averaged-krylov", **options)
     assert np.abs(answer - alone.X).max() < 1e-12
     assert "is there already" in command("certificates", out, code=2)
     with pytest.raises(destiny.SettingsError, match="is there already"):
@@ -162,7 +162,7 @@ def test_init_and_certificates_make_a_party_that_runs(tmp_path):
         (
             "ring",
             "x=0.0.0.0:1,y=b:1",
-            "where neighbours call 'x', at a port from 1 to 65535; found 0.0.0.0:1",
+            "where neighbors call 'x', at a port from 1 to 65535; found 0.0.0.0:1",
         ),
         ("ring", "Zürich=a:1,y=b:1", "ASCII letters alone, as certificates do; found 'Zürich'"),
         ("ring", "x=münchen.example:1,y=b:1", "found 'münchen.example'"),
@@ -198,7 +198,7 @@ def test_init_knows_what_must_be_told_to_all(tmp_path):
     assert settings.network.prob == 0.2
     assert "delay = 0.5" in (tmp_path / "loss" / "agent-3" / "agent.toml").read_text()
     assert settings.listen.port == 7003
-    assert [n.dial for n in settings.neighbours] == [False, False]
+    assert [n.dial for n in settings.neighbors] == [False, False]
 
 
 EXPERIMENT = """
@@ -313,11 +313,11 @@ def test_the_status_page_and_metrics(tmp_path):
 
     code, page = wait_for(lambda: fetch("/"), "a page")
     assert code == 200
-    assert "waiting for neighbours" in page
+    assert "waiting for neighbors" in page
     assert "agent-1" in page
     code, metrics = fetch("/metrics")
     assert code == 200
-    assert 'destiny_neighbour_connected{agent="agent-0",run="run-1",neighbour="agent-1"} 0' in metrics
+    assert 'destiny_neighbor_connected{agent="agent-0",run="run-1",neighbor="agent-1"} 0' in metrics
     assert re.search(r"^# TYPE destiny_round gauge$", metrics, re.MULTILINE)
     assert fetch("/", method="POST")[0] == 405
     assert fetch("/etc/passwd")[0] == 404
@@ -325,8 +325,8 @@ def test_the_status_page_and_metrics(tmp_path):
     path = party.out(0) / "status.json"
     text = wait_for(lambda: path.exists() and "true" in (text := path.read_text()) and text, "a long wait")
     written = json.loads(text)
-    assert (written["agent"], written["phase"]) == ("agent-0", "waiting for neighbours")
-    assert [(n["name"], n["late"]) for n in written["neighbours"]] == [("agent-1", True)]
+    assert (written["agent"], written["phase"]) == ("agent-0", "waiting for neighbors")
+    assert [(n["name"], n["late"]) for n in written["neighbors"]] == [("agent-1", True)]
     assert path.stat().st_mode & 0o777 == 0o600
     party.thread(1).end()
     end(waiting)
@@ -334,7 +334,7 @@ def test_the_status_page_and_metrics(tmp_path):
     assert not path.exists()
 
 
-def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
+def test_the_terminal_view_has_a_row_for_each_neighbor(tmp_path, monkeypatch):
     from rich.console import Console
 
     party = Party(tmp_path, destiny.networks.ring(4))
@@ -350,7 +350,7 @@ def test_the_terminal_view_has_a_row_for_each_neighbour(tmp_path, monkeypatch):
     text = console.export_text()
     assert "agent-1" in text
     assert "agent-3" in text
-    assert "waiting for neighbours" in text
+    assert "waiting for neighbors" in text
     assert "received a second" in text
     for i in (1, 2, 3):
         running = party.thread(i)
@@ -394,11 +394,11 @@ def test_a_log_does_not_grow_without_end_nor_stop_a_run(tmp_path, capsys):
     event_log.close()
 
 
-def test_a_neighbour_that_is_refused_all_day_does_not_fill_the_log(tmp_path, capsys):
+def test_a_neighbor_that_is_refused_all_day_does_not_fill_the_log(tmp_path, capsys):
     event_log = EventLog("a", tmp_path / "log.jsonl")
     for k in range(600):
-        event_log.report_neighbour("refused", "b", f"b is in another run: {k} {'x' * 9000}")
-        event_log.record_neighbour("connected", "b")
+        event_log.report_neighbor("refused", "b", f"b is in another run: {k} {'x' * 9000}")
+        event_log.record_neighbor("connected", "b")
     event_log.close()
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     assert len(lines) == 42
@@ -415,7 +415,7 @@ def test_a_closed_terminal_does_not_stop_a_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("later", [True, False])
-def test_strangers_cannot_keep_neighbours_out_of_the_log(later, tmp_path, monkeypatch):
+def test_strangers_cannot_keep_neighbors_out_of_the_log(later, tmp_path, monkeypatch):
     event_log = EventLog("a", tmp_path / "log.jsonl", loud=False)
     for k in range(130):
         event_log.report_stranger("unknown", f"number {k}", "127.0.0.1:1")
@@ -437,5 +437,5 @@ def test_the_file_of_the_documentation_is_accepted(tmp_path):
     (tmp_path / "agent.toml").write_text(text)
     np.save(tmp_path / "data.npy", np.random.default_rng(0).standard_normal((320, 30)))
     settings = agents.read(tmp_path / "agent.toml")
-    assert settings.neighbours
+    assert settings.neighbors
     assert settings.deadline == 600

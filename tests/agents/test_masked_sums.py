@@ -57,8 +57,8 @@ CASES = {
     "models of regression, on two triangles": (TWO_TRIANGLES, NEWTON, OLSR),
     "products on a path": (nets.path(4), KRYLOV, PCA),
     "gradients on two triangles": (TWO_TRIANGLES, LBFGS, SDL),
-    "centred data on a ring": (nets.ring(4), NEWTON, f"{PCA}\ncenter = true"),
-    "data in units of their own": (nets.ring(3), KRYLOV, f"{PCA}\ncenter = true\nstandardise = true"),
+    "centered data on a ring": (nets.ring(4), NEWTON, f"{PCA}\ncenter = true"),
+    "data in units of their own": (nets.ring(3), KRYLOV, f"{PCA}\ncenter = true\nstandardize = true"),
 }
 
 
@@ -79,7 +79,7 @@ def test_private_messages_are_the_default_unless_the_network_changes(tmp_path):
     assert Party(tmp_path / "b", path, messages="", algorithm=NEWTON).settings(0).messages.private
     changing = Party(tmp_path / "c", ring, messages="", whole=f"{edges(ring)}\nloss = 0.2").settings(0)
     assert not changing.messages.private
-    assert "plain messages: each neighbour learns all" in changing.disclosure
+    assert "plain messages: each neighbor learns all" in changing.disclosure
     two = Party(tmp_path / "d", nets.path(2), messages=PRIVATE, algorithm=NEWTON)
     with pytest.raises(SettingsError, match="need at least 3 agents"):
         two.settings(0)
@@ -138,7 +138,7 @@ class Restarted(threading.Thread):
 CRASHES = {
     "a leaf": {3: [0, 1, 3, 4]},
     "the root": {1: [1, 2, 3, 4, 5]},
-    "two neighbours together": {1: [3, 5], 2: [3, 4, 5]},
+    "two neighbors together": {1: [3, 5], 2: [3, 4, 5]},
 }
 
 
@@ -323,7 +323,7 @@ def test_participants_are_checked(tmp_path):
     names = [party.name(i) for i in range(4)]
     party.write(0, messages=f"{PRIVATE}\nparticipants = {json.dumps(names)}")
     assert party.settings(0).participants == names
-    wrong = [*names[:2], "mallory", *names[3:]]  # agent-2 is not agent-0's neighbour, but its neighbours'
+    wrong = [*names[:2], "mallory", *names[3:]]  # agent-2 is not agent-0's neighbor, but its neighbors'
     party.write(0, messages=f"{PRIVATE}\nparticipants = {json.dumps(wrong)}")
     running = [party.thread(i) for i in range(4)]
     for one in running:
@@ -368,7 +368,7 @@ def test_nobody_is_promised_private_sums_who_declined_them(tmp_path, option):
     ]
     told = CliRunner().invoke(app, [*words, *option])
     assert "private = false" in (tmp_path / "set" / "a" / "agent.toml").read_text()
-    assert told.stderr.startswith("destiny: plain messages, which neighbours can read")
+    assert told.stderr.startswith("destiny: plain messages, which neighbors can read")
 
 
 def test_the_log_of_another_run_is_begun_anew_and_half_a_line_is_dropped(tmp_path):

@@ -1,4 +1,4 @@
-"""Mistakes of operators and neighbours that must end in the right words and the right exit code."""
+"""Mistakes of operators and neighbors that must end in the right words and the right exit code."""
 
 import dataclasses
 import json
@@ -91,7 +91,7 @@ def call(party, **changes):
     return sock
 
 
-def test_a_neighbour_that_sends_what_does_not_fit_is_a_disagreement(tmp_path):
+def test_a_neighbor_that_sends_what_does_not_fit_is_a_disagreement(tmp_path):
     """So it is if agents do not stop together because the diameter in their files is too small."""
     party = Party(tmp_path, PAIR, deadline=1)
     running = party.thread(1)
@@ -103,7 +103,7 @@ def test_a_neighbour_that_sends_what_does_not_fit_is_a_disagreement(tmp_path):
     assert caught.value.code == 2
 
 
-def test_a_neighbour_that_refuses_our_numbers_is_a_disagreement(tmp_path):
+def test_a_neighbor_that_refuses_our_numbers_is_a_disagreement(tmp_path):
     party = Party(tmp_path, PAIR, deadline=1)
     running = party.thread(1)
     with call(party) as sock:
@@ -144,15 +144,15 @@ def test_a_second_process_with_wrong_settings_does_not_make_the_first_one_wrong(
         pytest.param([("waits", object())], Absent, id="waiting"),
     ],
 )
-def test_a_refusal_ends_an_agent_also_if_other_neighbours_wait(troubles, error):
+def test_a_refusal_ends_an_agent_also_if_other_neighbors_wait(troubles, error):
     """An agent whose rounds are gone must not be started again for ever."""
-    neighbours = [
+    neighbors = [
         SimpleNamespace(name=why, trouble=why, connection=link, disagrees=why == "refused", inbox=[], index=k)
         for k, (why, link) in enumerate(troubles, 1)
     ]
-    connections = SimpleNamespace(neighbours=neighbours, wait_limit=1.0)
+    connections = SimpleNamespace(neighbors=neighbors, wait_limit=1.0)
     exchange = Exchange(connections, destiny.networks.complete(3), 0, Outbox())
-    exchange.awaited = neighbours
+    exchange.awaited = neighbors
     assert type(exchange.absence_error()) is error
 
 
@@ -160,7 +160,7 @@ def test_a_refusal_ends_an_agent_also_if_other_neighbours_wait(troubles, error):
 
 
 def test_averages_that_do_not_settle_are_not_reported_as_converged(tmp_path, monkeypatch):
-    """As on a path of 200 agents, or with a neighbour that always reports a change."""
+    """As on a path of 200 agents, or with a neighbor that always reports a change."""
     monkeypatch.setattr(averaging, "MOST", 1)
     whole = '[network]\nkind = "edges"\nedges = [[0, 1]]\nloss = 0.2'
     party = Party(tmp_path, PAIR, stop="tolerance = 1e-3", whole=whole)
@@ -170,11 +170,11 @@ def test_averages_that_do_not_settle_are_not_reported_as_converged(tmp_path, mon
         assert "the averages that make the answer still changed" in outcome.reason
 
 
-# Neighbours that ask for more than an honest one does
+# Neighbors that ask for more than an honest one does
 
 
-def test_a_neighbour_that_lets_nobody_forget_is_refused_before_memory_grows(tmp_path, monkeypatch):
-    """A mark that never moves would make its neighbours keep everything that they ever sent."""
+def test_a_neighbor_that_lets_nobody_forget_is_refused_before_memory_grows(tmp_path, monkeypatch):
+    """A mark that never moves would make its neighbors keep everything that they ever sent."""
     move = Connections.move_mark
     monkeypatch.setattr(
         Connections, "move_mark", lambda self, mark: None if self.me.index == 0 else move(self, mark)
@@ -189,7 +189,7 @@ def test_a_neighbour_that_lets_nobody_forget_is_refused_before_memory_grows(tmp_
     assert len(list((party.out(1) / "checkpoints").glob("sent-*.npz"))) <= MARKS + 1
 
 
-def test_a_neighbour_that_repeats_its_statement_is_refused(tmp_path, monkeypatch):
+def test_a_neighbor_that_repeats_its_statement_is_refused(tmp_path, monkeypatch):
     say = Statements.for_newcomer
 
     def repeat(self, peer):

@@ -82,7 +82,7 @@ def test_every_key_of_the_problem_is_compared_unless_it_is_local(key):
 def test_a_default_that_is_written_out_is_no_difference(kind):
     plain = {"kind": kind} | ({"targets": "mine.npy"} if kind == "olsr" else {})
     defaults = {f.encode_name: f.default for f in FIELDS if f.default not in (None, msgspec.NODEFAULT)}
-    assert defaults.keys() == {"scale", "precision", "standardise"}
+    assert defaults.keys() == {"scale", "precision", "standardize"}
     others = {"data": "other.npy", "samples": "columns", "center": False}
     assert shared(**plain) == shared(**plain, **defaults, **others)
     for key, default in defaults.items():  # those of the files are those of the problems
@@ -93,7 +93,7 @@ def test_a_default_that_is_written_out_is_no_difference(kind):
     first, same, other = (shared(kind=kind, **table) for table in made)
     assert first == same != other
     if kind != "sdl":
-        assert shared(**plain, standardise=True) == shared(**plain, standardise=True, center=True)
+        assert shared(**plain, standardize=True) == shared(**plain, standardize=True, center=True)
 
 
 def test_a_whole_number_and_the_same_number_with_a_point_agree(tmp_path):
@@ -126,8 +126,8 @@ def test_exit_codes_tell_converged_from_out_of_rounds(tmp_path):
         assert done.exit_code == code
         assert words in done.stdout
         said = [line.removeprefix("destiny: agent-1: ") for line in done.stderr.splitlines()]
-        learnt = "plain messages: each neighbour learns all numbers this agent sends"
-        assert said == [learnt, "waiting for agent-0", "connected to agent-0"], (
+        learned = "plain messages: each neighbor learns all numbers this agent sends"
+        assert said == [learned, "waiting for agent-0", "connected to agent-0"], (
             "an ordinary start has no alarms"
         )
 
@@ -224,7 +224,7 @@ def test_numbers_that_cannot_be_right_are_named(changes, words):
 # What is said
 
 
-def test_a_neighbour_that_does_not_come_is_reported_only_after_some_time(tmp_path, monkeypatch, capfd):
+def test_a_neighbor_that_does_not_come_is_reported_only_after_some_time(tmp_path, monkeypatch, capfd):
     party = Party(tmp_path, PAIR, deadline=1.5)
     for patient, said in ((10.0, False), (0.5, True)):
         monkeypatch.setattr(connector, "REPORT_AFTER", patient)

@@ -65,7 +65,7 @@ def check(party, i):
 
 @pytest.mark.parametrize("private", [True, False])
 def test_agents_run_with_certificates_of_the_recipe(authority, tmp_path, private):
-    method = "destiny-newton" if private else "destiny"
+    method = "averaged-model" if private else "destiny"
     party = Party(
         tmp_path, RING, messages=f"private = {str(private).lower()}", algorithm=f'kind = "{method}"'
     )
@@ -89,12 +89,12 @@ FLAWS = {
     ),
     "no address": (
         lambda commands: commands.replace(",IP:", ",IP:192.0.2.7 #"),
-        "where neighbours call this agent by [agent] listen, as an alternative name (SAN); found agent-2",
+        "where neighbors call this agent by [agent] listen, as an alternative name (SAN); found agent-2",
         (True, False),
     ),
     "for servers only": (
         lambda commands: commands.replace("clientAuth,", ""),
-        "would be refused by neighbours: unsuitable certificate purpose",
+        "would be refused by neighbors: unsuitable certificate purpose",
         (True, False),
     ),
     "authority without usages": (without_usage, "missing required extension", (True,)),
@@ -125,7 +125,7 @@ def test_the_check_refuses_what_the_start_refuses(authority, tmp_path, flaw, pri
 
 
 def test_an_agent_that_nobody_calls_needs_no_address_in_its_certificate(tmp_path):
-    """It dials all its neighbours, so it may listen anywhere; and so may one that listens everywhere."""
+    """It dials all its neighbors, so it may listen anywhere; and so may one that listens everywhere."""
     party = Party(tmp_path, destiny.networks.path(2))
     home = party.home(0)
     files = TlsFiles(home / "ca.pem", home / "certificate.pem", home / "key.pem")

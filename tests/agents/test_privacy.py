@@ -49,7 +49,7 @@ def test_private_products_have_the_bits_of_a_run_in_one_process(tmp_path, monkey
         tmp_path,
         NETWORK,
         problem=PROBLEM.replace("n = 6", "n = 30") + SEEDED.replace("seed = 3", noise) + more,
-        algorithm='kind = "destiny-krylov"',
+        algorithm='kind = "averaged-krylov"',
         whole="" if together else '[network]\nkind = "ring"',
         messages=messages,
     )
@@ -107,9 +107,9 @@ def test_the_keys_of_a_run_are_erased_when_it_is_over(tmp_path, monkeypatch):
         problem=PROBLEM + PRIVACY,
         stop=FIXED,
         messages="private = true",
-        algorithm='kind = "destiny-newton"',
+        algorithm='kind = "averaged-model"',
     )
-    serve = AgentProcess.serve_until_neighbours_done
+    serve = AgentProcess.serve_until_neighbors_done
     names, kept = ("noise.key", "private-sums.key"), []
 
     def keep(self, outcome):
@@ -118,7 +118,7 @@ def test_the_keys_of_a_run_are_erased_when_it_is_over(tmp_path, monkeypatch):
             kept.append(path.stat().st_size)
         return serve(self, outcome)
 
-    monkeypatch.setattr(AgentProcess, "serve_until_neighbours_done", keep)
+    monkeypatch.setattr(AgentProcess, "serve_until_neighbors_done", keep)
     before = party.go()
     monkeypatch.undo()
     assert min(kept) >= 32

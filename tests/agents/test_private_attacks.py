@@ -26,17 +26,17 @@ from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.connections import Limits
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import HEADER, MAGIC, PROTOCOL, Header, Kind, Refusal, encode_json
-from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
+from destiny.agents.transport.neighbor import BUFFERS, Message, Neighbor
 from destiny.agents.transport.tls import TlsFiles
 from destiny.engines.mixers.private import PrivateMixer
 from destiny.engines.words import add_into, subtract_from
 from destiny.errors import NetworkError, PrivacyError, SettingsError
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from tests.helpers.agent_party import PATIENCE, Party, client_context, connect, read_message
 
 nets = destiny.networks
 PCA = 'kind = "pca"\nsynthetic = { n = 6, m = 60, xi = 0.7, seed = 0 }\np = 2'
-NEWTON = 'kind = "destiny-newton"'
+NEWTON = 'kind = "averaged-model"'
 
 
 def private(folder, network, problem=PCA, stop="rounds = 60\ntolerance = 1e-7", **options):
@@ -87,7 +87,7 @@ def test_a_root_that_tells_two_children_different_totals_learns_nothing_from_the
 
 
 def test_one_who_never_agrees_to_stop_does_not_change_the_method(tmp_path, monkeypatch):
-    """Its rider says that its residual is too large, for ever; nobody mixes with neighbours because of it."""
+    """Its rider says that its residual is too large, for ever; nobody mixes with neighbors because of it."""
     whole, sizes = OneAgent.all_reduce, []
 
     def stubborn(self, *arrays, bounds=None):
@@ -97,7 +97,7 @@ def test_one_who_never_agrees_to_stop_does_not_change_the_method(tmp_path, monke
         return whole(self, *arrays, bounds=bounds)
 
     def mixes(*_):
-        raise AssertionError("numbers went to neighbours")
+        raise AssertionError("numbers went to neighbors")
 
     monkeypatch.setattr(OneAgent, "all_reduce", stubborn)
     monkeypatch.setattr(Exchange, "swap", mixes)
@@ -199,14 +199,14 @@ def test_a_refusal_before_statements_is_told_as_the_reason(tmp_path):
 def exchange_at(turn):
     """Agent 0 in a ring of four, in a sum: agent 1 is its child, agent 3 is, too; or its parent is there."""
     network = nets.ring(4)
-    neighbours = [Neighbour(f"agent-{i}", i, "", 0, f"agent-{i}", True) for i in (1, 3)]
-    connections = SimpleNamespace(neighbours=neighbours, limits=Limits(4096, 4, 100))
+    neighbors = [Neighbor(f"agent-{i}", i, "", 0, f"agent-{i}", True) for i in (1, 3)]
+    connections = SimpleNamespace(neighbors=neighbors, limits=Limits(4096, 4, 100))
     exchange = Exchange(connections, network, 0, Outbox())
-    exchange.turn, exchange.size, exchange.awaited = turn, 80, neighbours[:1]
-    for n in neighbours:
+    exchange.turn, exchange.size, exchange.awaited = turn, 80, neighbors[:1]
+    for n in neighbors:
         n.allocate(4096)
         n.next_in = turn
-    return exchange, *neighbours
+    return exchange, *neighbors
 
 
 HEADERS = {
@@ -222,10 +222,10 @@ HEADERS = {
 @pytest.mark.parametrize("what", HEADERS)
 def test_what_is_not_due_is_refused_by_its_header(what):
     who, turn, length, sentence = HEADERS[what]
-    exchange, *neighbours = exchange_at(5)
-    neighbours[who].next_in = turn
+    exchange, *neighbors = exchange_at(5)
+    neighbors[who].next_in = turn
     with pytest.raises(Refusal, match=sentence):
-        exchange.check_header(neighbours[who], Header(Kind.DATA, turn, 0, length))
+        exchange.check_header(neighbors[who], Header(Kind.DATA, turn, 0, length))
 
 
 def test_a_turn_is_taken_once_and_empty_ones_only_so_far_ahead():
@@ -319,10 +319,10 @@ def test_masks_of_another_number_of_words_do_not_cancel():
     assert (one + other[:3]).all()
 
 
-@pytest.mark.parametrize("learnt", [[b"a total", b"a total", b"another"], [b"", b"a total", b"a total"]])
-def test_masks_of_agents_that_were_told_different_totals_do_not_cancel(learnt):
+@pytest.mark.parametrize("learned", [[b"a total", b"a total", b"another"], [b"", b"a total", b"a total"]])
+def test_masks_of_agents_that_were_told_different_totals_do_not_cancel(learned):
     agents = hidings()
-    for hiding, total in zip(agents, learnt, strict=True):
+    for hiding, total in zip(agents, learned, strict=True):
         hiding.learn([np.frombuffer(total.ljust(16), dtype="<u8")])
     with pytest.raises(PrivacyError, match="masks of 3 agents must cancel"):
         summed(agents, [4] * 3, [1.0, 2.0, 0.5], [BOUNDS] * 3)
@@ -369,7 +369,7 @@ class Cast:
         self.folder, self.authority = folder, Authority.new()
         (folder / "ca.pem").write_bytes(self.authority.pem)
         self.secrets = [RunKey.new() for _ in NAMES]
-        self.neighbours = [Neighbour(NAMES[i], i, "", 0, NAMES[i], True) for i in (1, 2)]
+        self.neighbors = [Neighbor(NAMES[i], i, "", 0, NAMES[i], True) for i in (1, 2)]
 
     def statement(self, i, run="run", name=None, key=None, links=None):
         name = NAMES[i] if name is None else name
@@ -387,7 +387,7 @@ class Cast:
         self.statement(0)
         files = TlsFiles(*(self.folder / f for f in ("ca.pem", "victim.pem", "victim.key")), crl=None)
         member = Member("run", "victim", 0, 4, LINKS[0], files, **known)
-        return Statements(SigningNotary(member, self.secrets[0]), self.neighbours, self.folder, "run")
+        return Statements(SigningNotary(member, self.secrets[0]), self.neighbors, self.folder, "run")
 
 
 @pytest.fixture
@@ -401,21 +401,21 @@ def receive(statements, peer, table):
 
 
 def test_right_statements_are_taken_and_passed_on_once(cast):
-    statements, (liar, honest) = cast.victim(participants=NAMES), cast.neighbours
+    statements, (liar, honest) = cast.victim(participants=NAMES), cast.neighbors
     told = cast.statement(3)
     assert [n.name for n, _ in receive(statements, liar, told)] == ["honest"]
     assert receive(statements, honest, told) == []
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_two_statements_of_one_agent_to_two_neighbours_are_refused(cast, order):
-    """Whoever of its neighbours hears of both: in the key or in the links."""
+def test_two_statements_of_one_agent_to_two_neighbors_are_refused(cast, order):
+    """Whoever of its neighbors hears of both: in the key or in the links."""
     first = cast.statement(1)
     for second in (cast.statement(1, key=RunKey.new().public), cast.statement(1, links=[0, 2])):
         statements, pair = cast.victim(), (first, second)
-        receive(statements, cast.neighbours[1], pair[order[0]])
+        receive(statements, cast.neighbors[1], pair[order[0]])
         with pytest.raises(Refusal, match="another statement of agent 1 than this agent has"):
-            receive(statements, cast.neighbours[1], pair[order[1]])
+            receive(statements, cast.neighbors[1], pair[order[1]])
 
 
 FORGERIES = {
@@ -431,7 +431,7 @@ FORGERIES = {
     ),
     "of an earlier run": (lambda c: c.statement(3, run="run-0"), "for the run 'run-0', expected 'run'"),
     "of the victim": (lambda c: c.statement(3, name="victim"), "who cannot be that agent"),
-    "other neighbours than in the file": (lambda c: c.statement(2, links=[0, 1]), "other neighbours of"),
+    "other neighbors than in the file": (lambda c: c.statement(2, links=[0, 1]), "other neighbors of"),
     "no agents": (lambda c: c.statement(3) | {"links": [1, 1]}, "no list of agents"),
 }
 
@@ -442,7 +442,7 @@ def test_forged_and_old_statements_are_refused(cast, what):
     around = {2: frozenset(LINKS[2])}
     statements = cast.victim(participants=NAMES, around=around)
     with pytest.raises(Refusal, match=sentence):
-        receive(statements, cast.neighbours[0], make(cast))
+        receive(statements, cast.neighbors[0], make(cast))
     assert len(statements.known) == 1
 
 
@@ -453,7 +453,7 @@ def test_whoever_hears_of_other_keys_has_other_masks(cast):
         statements = cast.victim()
         for i in (1, 2, 3):
             table = cast.statement(i, key=key if i == 1 else None)
-            receive(statements, cast.neighbours[1], table)
+            receive(statements, cast.neighbors[1], table)
         hiding = AgentHiding(statements.notary, Forgetful(), "settings")
         hiding.begin(statements)
         words = np.zeros(4, dtype="<u8")
@@ -464,13 +464,11 @@ def test_whoever_hears_of_other_keys_has_other_masks(cast):
 
 
 def test_links_that_one_end_denies_are_refused_by_name(tmp_path):
-    network = Neighbourhood(0, [1], 3)
-    with pytest.raises(
-        NetworkError, match="agent 2 says that agent 0 is its neighbour, but agent 0 does not"
-    ):
+    network = Neighborhood(0, [1], 3)
+    with pytest.raises(NetworkError, match="agent 2 says that agent 0 is its neighbor, but agent 0 does not"):
         network.learn_links({0: [1], 1: [0, 2], 2: [0, 1]})
     statements = Statements(Notary(0, 3, [1]), [], tmp_path, "run")
-    peer = Neighbour("liar", 1, "", 0, "liar", True)
+    peer = Neighbor("liar", 1, "", 0, "liar", True)
     for table in (
         {"index": 7, "links": []},
         {"index": 2, "links": [2]},

@@ -24,7 +24,7 @@ class Crash(BaseException):
 
 
 class Manager(threading.Thread):
-    """Starts an agent again whenever it ends for want of neighbours; a start takes some time."""
+    """Starts an agent again whenever it ends for want of neighbors; a start takes some time."""
 
     def __init__(self, party, i, start=0.0):
         super().__init__(daemon=True)
@@ -46,7 +46,7 @@ class Manager(threading.Thread):
         assert self.ends[-1:] == [None], self.ends
 
 
-def test_a_damaged_checkpoint_of_an_agent_whose_neighbour_is_one_checkpoint_ahead(tmp_path, monkeypatch):
+def test_a_damaged_checkpoint_of_an_agent_whose_neighbor_is_one_checkpoint_ahead(tmp_path, monkeypatch):
     """agent-1 dies while it writes; agent-0 has written, and says that it needs nothing before step 30."""
     party = Party(tmp_path, destiny.networks.path(2), stop=FIXED, run="checkpoint = 5")
     save = OutboxStore.write
@@ -72,8 +72,8 @@ def test_a_damaged_checkpoint_of_an_agent_whose_neighbour_is_one_checkpoint_ahea
     assert resumed["step"] == 25
 
 
-def test_an_agent_that_stood_still_past_the_deadline_meets_its_restarted_neighbours(tmp_path):
-    """It was asleep itself: that its neighbours are gone when it wakes up is no reason to end."""
+def test_an_agent_that_stood_still_past_the_deadline_meets_its_restarted_neighbors(tmp_path):
+    """It was asleep itself: that its neighbors are gone when it wakes up is no reason to end."""
     party = Party(
         tmp_path, destiny.networks.path(3), stop="rounds = 500\ntolerance = 0", run="checkpoint = 5"
     )
@@ -84,7 +84,7 @@ def test_an_agent_that_stood_still_past_the_deadline_meets_its_restarted_neighbo
     others = [Manager(party, i) for i in (0, 2)]
     wait_for(lambda: any(step >= 20 for step in party.steps(1)))
     sleeper.send_signal(signal.SIGSTOP)
-    wait_for(lambda: all(len(other.ends) >= 2 for other in others), "two restarts of each neighbour")
+    wait_for(lambda: all(len(other.ends) >= 2 for other in others), "two restarts of each neighbor")
     time.sleep(1)  # so that it has stood still for longer than its own deadline in any case
     sleeper.send_signal(signal.SIGCONT)
     for other in others:
@@ -94,7 +94,7 @@ def test_an_agent_that_stood_still_past_the_deadline_meets_its_restarted_neighbo
 
 
 def test_agents_that_take_longer_to_start_than_the_deadline_meet(tmp_path):
-    """Each waits for as long as a neighbour may take to start, or none would ever find another."""
+    """Each waits for as long as a neighbor may take to start, or none would ever find another."""
     party = Party(tmp_path, destiny.networks.path(3), stop=FIXED, deadline=0.3)
     managers = [Manager(party, i, start) for i, start in enumerate((1.0, 2.0, 1.5))]
     for manager in managers:
@@ -117,7 +117,7 @@ def test_a_view_that_fails_is_switched_off_and_the_deadline_still_works(failing,
     def count():
         calls[1] += 1
 
-    with pytest.raises(Absent, match="not all neighbours have come"):
+    with pytest.raises(Absent, match="not all neighbors have come"):
         agents.run(party.settings(1), loud=False, watchers=[lambda _: fail, lambda _: count])
     assert calls[0] == 1
     assert calls[1] > 1
@@ -129,7 +129,7 @@ def test_markup_in_what_is_shown_stays_as_it_is(tmp_path, monkeypatch):
     shown = []
 
     def watch(view):
-        view.connections.neighbours[0].trouble = "[/x] [red]"
+        view.connections.neighbors[0].trouble = "[/x] [red]"
         terminal = status.Terminal(view)
         terminal.live.stop()
         with terminal.live.console.capture() as capture:

@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from destiny import agents
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from tests.helpers.agent_party import PROBLEM, Party, Running, identity
 
 OLSR = 'kind = "olsr"\nsynthetic = { n = 12, m = 90, noise = 0.1, seed = 0 }\np = 3'
@@ -30,20 +30,25 @@ CASES = {
     "several rounds a step": (PROBLEM, 'kind = "deepca"\nrounds = 4', LIMIT, RANDOM),
     "the default, its rounds and spectrum from the network": (
         PROBLEM,
-        'kind = "destiny-momentum"',
+        'kind = "destiny-accelerated"',
         LIMIT,
         RANDOM,
     ),
-    "the default to its end": (PROBLEM, 'kind = "destiny-momentum"', "rounds = 3000\ntolerance = 1e-6", RING),
+    "the default to its end": (
+        PROBLEM,
+        'kind = "destiny-accelerated"',
+        "rounds = 3000\ntolerance = 1e-6",
+        RING,
+    ),
     "the default, spectrum given": (
         PROBLEM,
-        'kind = "destiny-momentum"\nspectrum = [-0.3, 0.8]',
+        'kind = "destiny-accelerated"\nspectrum = [-0.3, 0.8]',
         LIMIT,
         RANDOM,
     ),
     "extra": (PROBLEM, 'kind = "extra"', LIMIT, RING),
-    "averages along a tree": (PROBLEM, 'kind = "destiny-krylov"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
-    "quasi-Newton steps": (SDL, 'kind = "destiny-lbfgs"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
+    "averages along a tree": (PROBLEM, 'kind = "averaged-krylov"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
+    "quasi-Newton steps": (SDL, 'kind = "averaged-lbfgs"', "rounds = 3000\ntolerance = 1e-9", RANDOM),
 }
 
 
@@ -109,7 +114,7 @@ def test_each_agent_reads_its_own_data_only(tmp_path):
     assert destiny.stiefel.subspace_distance(outcomes[0].X, known) < 1e-5
 
 
-def test_one_message_per_neighbour_and_round(tmp_path, monkeypatch):
+def test_one_message_per_neighbor_and_round(tmp_path, monkeypatch):
     from destiny.agents.transport.connection import Connection
 
     counts: dict[tuple[str, int], int] = {}
@@ -129,16 +134,16 @@ def test_one_message_per_neighbour_and_round(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_degrees_of_neighbours_give_the_bits_of_metropolis_weights(seed):
+def test_degrees_of_neighbors_give_the_bits_of_metropolis_weights(seed):
     network = destiny.networks.erdos_renyi(12, prob=0.35, seed=seed)
     for i in range(12):
-        neighbours = [int(j) for j in network.graph[i]]
-        view = Neighbourhood(i, neighbours, 12)
-        view.learn({j: int(network.degrees[j]) for j in neighbours})
+        neighbors = [int(j) for j in network.graph[i]]
+        view = Neighborhood(i, neighbors, 12)
+        view.learn({j: int(network.degrees[j]) for j in neighbors})
         mine, whole = view.at(0)[[i]], network.W[[i]]
         assert np.array_equal(mine.indices, whole.indices)
         assert np.array_equal(mine.data, whole.data)
-        assert view.at(7).nnz == len(neighbours) + 1  # nothing is known of other agents
+        assert view.at(7).nnz == len(neighbors) + 1  # nothing is known of other agents
         assert view.diameter == 11
 
 

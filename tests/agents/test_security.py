@@ -1,6 +1,6 @@
 """Whoever should not be let in is refused and named in the log, and the run ends in the same bits.
 
-The agent under attack waits for its neighbour, and is called by others meanwhile.
+The agent under attack waits for its neighbor, and is called by others meanwhile.
 """
 
 import dataclasses
@@ -51,14 +51,14 @@ class Siege:
         return client_context(home, self.party.home(0) / "ca.pem")
 
     def call(self, home=None, context=None):
-        """Call the agent, by default as its true neighbour."""
+        """Call the agent, by default as its true neighbor."""
         return connect(self.address, context or self.context(home or self.party.home(0)))
 
     def hello(self, **changes):
         return dataclasses.replace(self.settings.hello, **changes)
 
     def admitted(self):
-        """A connection of the true neighbour's, HELLOs exchanged."""
+        """A connection of the true neighbor's, HELLOs exchanged."""
         sock = self.call()
         sock.sendall(self.hello().pack())
         header, _ = read_message(sock)
@@ -75,7 +75,7 @@ class Siege:
         return wait_for(entry, f"refused: {words}")
 
     def lifted(self):
-        """The true neighbour comes, and all is as if nothing had been."""
+        """The true neighbor comes, and all is as if nothing had been."""
         assert self.target.is_alive()
         self.party.thread(0).end()
         assert self.target.end().closed
@@ -141,7 +141,7 @@ def test_right_authority_but_wrong_agent(siege):
     siege.lifted()
 
 
-def test_right_authority_and_honest_but_no_neighbour(siege):
+def test_right_authority_and_honest_but_no_neighbor(siege):
     sock = siege.call(siege.identity("mallory"))
     sock.sendall(siege.hello(agent="mallory").pack())
     assert "'mallory', which is not whom agent-1 talks to" in farewell(sock)
@@ -292,7 +292,7 @@ def test_500_half_open_connections(siege):
 
 
 class SlowCall:
-    """A call of the true neighbour over a slow line: its first word is sent, the rest on `finish`."""
+    """A call of the true neighbor over a slow line: its first word is sent, the rest on `finish`."""
 
     def __init__(self, siege, source="127.0.0.1"):
         self.siege, self.sock = siege, wait_for(lambda: called(siege.address, source), "listening")
@@ -342,8 +342,8 @@ def called(address, source):
     return sock
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["from the neighbour's own address", "from elsewhere"])
-def test_a_flood_of_silent_callers_does_not_keep_a_slow_neighbour_out(siege, same):
+@pytest.mark.parametrize("same", [True, False], ids=["from the neighbor's own address", "from elsewhere"])
+def test_a_flood_of_silent_callers_does_not_keep_a_slow_neighbor_out(siege, same):
     """A caller that has spoken is not dropped for those who have not, though it is older than all of them."""
     slow = SlowCall(siege)
     waiting = siege.target.view.connections.connector.callers.waiting
@@ -373,14 +373,14 @@ FULL = callers.MAX_STRANGERS
 @pytest.mark.parametrize(
     ("groups", "known", "dropped"),
     [
-        ([(1, "neighbour", True), (FULL, "flood", False)], (), "flood:1.0"),
-        ([(1, "neighbour", False), (FULL, "flood", False)], (), "flood:1.0"),
-        ([(1, "neighbour", True), (FULL, "flood", True)], (), "flood:1.0"),
+        ([(1, "neighbor", True), (FULL, "flood", False)], (), "flood:1.0"),
+        ([(1, "neighbor", False), (FULL, "flood", False)], (), "flood:1.0"),
+        ([(1, "neighbor", True), (FULL, "flood", True)], (), "flood:1.0"),
         ([(1, "shared", True), (FULL, "shared", False)], (), "shared:1.0"),
-        ([(FULL, "shared", True), (1, "neighbour", False)], (), "shared:0.0"),
-        ([(FULL, "flood", False), (1, "neighbour", False)], {"neighbour"}, None),
-        ([(FULL, "flood", False), (FULL, "neighbour", True)], {"neighbour"}, None),
-        ([(FULL, "neighbour", False), (FULL + 1, "flood", True)], {"neighbour"}, "flood:1.0"),
+        ([(FULL, "shared", True), (1, "neighbor", False)], (), "shared:0.0"),
+        ([(FULL, "flood", False), (1, "neighbor", False)], {"neighbor"}, None),
+        ([(FULL, "flood", False), (FULL, "neighbor", True)], {"neighbor"}, None),
+        ([(FULL, "neighbor", False), (FULL + 1, "flood", True)], {"neighbor"}, "flood:1.0"),
     ],
 )
 def test_who_is_dropped_when_too_many_wait(groups, known, dropped):
@@ -426,7 +426,7 @@ def test_a_peer_that_never_reads(tmp_path):
     party = Party(tmp_path, PAIR, large, stop="rounds = 100\ntolerance = 0", run="checkpoint = 1000")
     siege = Siege.__new__(Siege)
     siege.party, siege.address, siege.settings = party, (party.host, 7001), party.settings(0)
-    # The true neighbour leaves in the middle, so that there is a lot to be sent again.
+    # The true neighbor leaves in the middle, so that there is a lot to be sent again.
     siege.target = party.thread(1)
     friend = party.start(0)
     connections = wait_for(lambda: siege.target.view and siege.target.view.connections)
@@ -435,7 +435,7 @@ def test_a_peer_that_never_reads(tmp_path):
     friend.communicate()
     sock = siege.call()
     sock.sendall(siege.hello().pack())
-    connection = wait_for(lambda: connections.neighbours[0].connection)
+    connection = wait_for(lambda: connections.neighbors[0].connection)
     wait_for(lambda: connection.write_paused)
     held = connection.transport.get_write_buffer_size()
     one = len(connections.store.outbox.messages[50])
@@ -455,7 +455,7 @@ def test_at_most_two_rounds_ahead_are_held(tmp_path):
     largest = connections.limits.largest
     for k in range(200):
         sock.sendall(frame(round=k, length=largest, content=bytes(largest)))
-    peer = connections.neighbours[0]
+    peer = connections.neighbors[0]
     wait_for(lambda: len(peer.inbox) == 2 and not peer.connection.transport.is_reading())
     assert not peer.free_buffers
     assert peer.next_in == 2
@@ -466,7 +466,7 @@ def test_lines_are_tls_1_3_with_our_authority_alone_and_notice_silence(tmp_path)
     party = Party(tmp_path, destiny.networks.path(3))
     running = [party.thread(i) for i in (0, 1)]  # and wait for agent-2
     connections = wait_for(lambda: running[1].view and running[1].view.connections)
-    connection = wait_for(lambda: connections.neighbours[0].connection)
+    connection = wait_for(lambda: connections.neighbors[0].connection)
     assert connection.transport.get_extra_info("ssl_object").version() == "TLSv1.3"
     for context in (connections.tls.server, connections.tls.client):
         assert context.verify_mode is ssl.CERT_REQUIRED

@@ -25,7 +25,7 @@ class Crash(BaseException):
 
 
 CASES = {
-    "ring": (RING, 'kind = "destiny-momentum"', False, EIGHT),
+    "ring": (RING, 'kind = "destiny-accelerated"', False, EIGHT),
     "all know the network": (RING, 'kind = "destiny"', True, EIGHT),
     "two calls a step": (nets.path(3), 'kind = "atc"', False, EIGHT),
     "several rounds, 16 bits": (nets.star(4), 'kind = "deepca"\nrounds = 3\nmixing = "fastmix"', False, "16"),
@@ -47,7 +47,7 @@ def test_few_bits_are_the_same_bits_as_in_one_process(case, tmp_path):
     party.check()
     assert all(outcome.bytes < 0.5 * 8 * outcome.sent for outcome in outcomes)
     said = [e["why"] for e in party.log(0) if e["event"] == "messages"]
-    assert "bits: each neighbour learns all numbers" in said[0]
+    assert "bits: each neighbor learns all numbers" in said[0]
 
 
 def test_the_mean_is_averaged_at_64_bits_and_the_rest_at_8(tmp_path):
@@ -57,7 +57,7 @@ def test_the_mean_is_averaged_at_64_bits_and_the_rest_at_8(tmp_path):
     party.check()
 
 
-@pytest.mark.parametrize("whole", ["", EDGES], ids=["neighbours only", "whole network"])
+@pytest.mark.parametrize("whole", ["", EDGES], ids=["neighbors only", "whole network"])
 def test_messages_are_as_small_on_the_line_as_is_said(whole, tmp_path, monkeypatch):
     lengths, take = [], Connection.on_data
 

@@ -39,7 +39,7 @@ PRIVATE = Private()
 
 @dataclass
 class Transcript:
-    """Of each turn: the words of every agent, before and after masks; and what travelled in any other way."""
+    """Of each turn: the words of every agent, before and after masks; and what traveled in any other way."""
 
     words: dict[int, dict[int, list]] = field(default_factory=dict)
     masked: dict[int, dict[int, list]] = field(default_factory=dict)
@@ -202,7 +202,7 @@ def solved(network, engine, A, algorithm):
     engine = Recorded(network.agents, engine.transcript, engine.more, engine.hiding, objectives)
     problem = destiny.problems.pca.synthetic(n=N, m=40, p=P, xi=0.7, agents=network.agents, seed=0)
     destiny.solve(
-        problem, network, algorithm, decentralised=True, tolerance=1e-3, rounds=24, engine=engine, every=0,
+        problem, network, algorithm, local_stopping=True, tolerance=1e-3, rounds=24, engine=engine, every=0,
         progress=False, messages=PRIVATE,
     )  # fmt: skip
 
@@ -213,9 +213,9 @@ def averaged(network, engine, A, symmetric):
 
 
 RUNS = {
-    "newton": (partial(solved, algorithm="destiny-newton"), exchanged),
-    "krylov": (partial(solved, algorithm="destiny-krylov"), exchanged),
-    "lbfgs": (partial(solved, algorithm="destiny-lbfgs"), swapped),
+    "newton": (partial(solved, algorithm="averaged-model"), exchanged),
+    "krylov": (partial(solved, algorithm="averaged-krylov"), exchanged),
+    "lbfgs": (partial(solved, algorithm="averaged-lbfgs"), swapped),
     "averages of symmetric matrices": (partial(averaged, symmetric=True), exchanged),
     "averages": (partial(averaged, symmetric=False), swapped),
 }
@@ -298,12 +298,12 @@ def test_masks_that_do_not_make_up_for_the_data_would_be_noticed():
     assert first.view(NETWORKS["path"], (1,)) != second.view(NETWORKS["path"], (1,))
 
 
-def test_averaging_over_neighbours_is_refused_before_anything_is_sent():
+def test_averaging_over_neighbors_is_refused_before_anything_is_sent():
     network = NETWORKS["ring"]
     engine = Recorded(network.agents)
     team = engine.connect(NoObjective(4), network, PRIVATE)
     try:
-        with pytest.raises(PrivacyError, match="averages over neighbours"):
+        with pytest.raises(PrivacyError, match="averages over neighbors"):
             team.each(lambda x, agents: agents.mix(x), team.split(np.ones((4, 3))))
     finally:
         team.close()

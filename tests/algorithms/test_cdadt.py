@@ -1,4 +1,4 @@
-"""CDADT on X^T M X = I: generalised eigenvectors from SciPy, invariance, engines, stopping, refusals."""
+"""CDADT on X^T M X = I: generalized eigenvectors from SciPy, invariance, engines, stopping, refusals."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ import scipy.linalg
 import destiny
 from destiny.algorithms import CDADT
 from destiny.engines import Local
-from destiny.geometry.generalised import MassMatrix, landing_point, penalised_gradient
+from destiny.geometry.generalized import MassMatrix, landing_point, penalized_gradient
 from destiny.geometry.stiefel import sym
-from destiny.problems import L1, Generalised, centred, pooled
+from destiny.problems import L1, Generalized, centered, pooled
 from destiny.storage.checkpoint import flatten
-from tests.helpers.small_problems import agents_of, generalised, run, small_problem
+from tests.helpers.small_problems import agents_of, generalized, run, small_problem
 
 NETWORK = destiny.networks.erdos_renyi(6, prob=0.6, seed=0)
 
@@ -21,15 +21,15 @@ def mass_of(problem):
 
 
 def eigenvectors(problem):
-    """The leading generalised eigenvectors of the pooled data, M-orthonormal, and all eigenvalues."""
+    """The leading generalized eigenvectors of the pooled data, M-orthonormal, and all eigenvalues."""
     C = sum(problem.inner.second_moments(i) for i in range(problem.agents))
     values, V = scipy.linalg.eigh(C, mass_of(problem))
     return values[::-1], V[:, ::-1][:, : problem.shape[1]]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_axes_are_the_generalised_eigenvectors_of_scipy(seed):
-    problem = generalised(seed=seed)
+def test_axes_are_the_generalized_eigenvectors_of_scipy(seed):
+    problem = generalized(seed=seed)
     result = destiny.solve(problem, NETWORK, rounds=4000, seed=seed)
     assert result.converged, result
     assert result.settings["kind"] == "cdadt"
@@ -40,7 +40,7 @@ def test_axes_are_the_generalised_eigenvectors_of_scipy(seed):
     assert result.measures.objective == pytest.approx(-values[:3].sum() / 2 / 6, rel=1e-9)
 
 
-def test_the_direction_is_the_gradient_of_the_penalised_objective():
+def test_the_direction_is_the_gradient_of_the_penalized_objective():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((7, 9))
     C, M = A @ A.T, np.diag(np.arange(1.0, 8.0))
@@ -52,7 +52,7 @@ def test_the_direction_is_the_gradient_of_the_penalised_objective():
         Y = landing_point(X, B)
         return -np.vdot(Y, C @ Y) / 2 + beta / 4 * np.sum((B - np.eye(2)) ** 2)
 
-    gradient = penalised_gradient(X, M @ X, -C @ landing_point(X, sym(X.T @ M @ X)), beta)
+    gradient = penalized_gradient(X, M @ X, -C @ landing_point(X, sym(X.T @ M @ X)), beta)
     slope = np.vdot(gradient, V)
     errors = [abs((h(X + t * V) - h(X - t * V)) / (2 * t) - slope) for t in (1e-2, 1e-3)]
     assert errors[1] < errors[0] / 50 < 1.0  # second order
@@ -60,19 +60,19 @@ def test_the_direction_is_the_gradient_of_the_penalised_objective():
 
 @pytest.mark.parametrize(("f", "m"), [(1e-6, 1.0), (1.0, 1e6), (1e4, 1e-5)])
 def test_units_of_f_and_of_the_constraint_change_nothing(f, m):
-    problem = generalised()
+    problem = generalized()
     parts = [problem.part(i) for i in range(6)]
-    scaled = Generalised(f * problem.inner, [m * part for part in parts])
+    scaled = Generalized(f * problem.inner, [m * part for part in parts])
     one, other = (run(p, NETWORK, CDADT(), 60).X for p in (problem, scaled))
     np.testing.assert_allclose(other * np.sqrt(m), one, rtol=0, atol=1e-6 * np.abs(one).max())
 
 
 def test_measures_do_not_depend_on_the_coordinates():
-    problem, rng = generalised(), np.random.default_rng(3)
+    problem, rng = generalized(), np.random.default_rng(3)
     T = rng.standard_normal((12, 12)) + 4 * np.eye(12)
     A = [rng.standard_normal((12, 15)) for _ in range(6)]
-    plain = Generalised(destiny.problems.PCA([a.T for a in A], 3), [problem.part(i) for i in range(6)])
-    turned = Generalised(
+    plain = Generalized(destiny.problems.PCA([a.T for a in A], 3), [problem.part(i) for i in range(6)])
+    turned = Generalized(
         destiny.problems.PCA([(T.T @ a).T for a in A], 3), [T.T @ problem.part(i) @ T for i in range(6)]
     )
     X = rng.standard_normal((12, 3))
@@ -86,19 +86,19 @@ def test_measures_do_not_depend_on_the_coordinates():
 
 @pytest.mark.parametrize("kind", ["olsr", "sdl"])
 def test_any_objective_reaches_a_stationary_point(kind):
-    result = destiny.solve(generalised(kind=kind), NETWORK, rounds=10_000, tolerance=1e-7)
+    result = destiny.solve(generalized(kind=kind), NETWORK, rounds=10_000, tolerance=1e-7)
     assert result.converged, result
 
 
 def test_without_momentum_it_is_the_published_rule():
-    problem = generalised()
+    problem = generalized()
     algorithm = CDADT(momentum=False).on(NETWORK)
     hosted = agents_of(problem, NETWORK)
     moments = destiny.iterate(problem, NETWORK, algorithm)
     before = next(moments).state
     for _ in range(5):
         s = next(moments).state
-        S = penalised_gradient(before.X, before.E, before.D, before.beta)
+        S = penalized_gradient(before.X, before.E, before.D, before.beta)
         X, E, D = algorithm.filter(hosted, before.X - before.eta * S, before.E, before.D)
         E += hosted.mass(X) - hosted.mass(before.X)
         D += hosted.gradient(nearer(X, E)) - hosted.gradient(nearer(before.X, before.E))
@@ -113,7 +113,7 @@ def nearer(X, E):
 
 
 def test_both_trackers_keep_their_means():
-    for moment in destiny.iterate(generalised(), NETWORK):
+    for moment in destiny.iterate(generalized(), NETWORK):
         s = moment.state
         np.testing.assert_allclose(s.E.mean(axis=0), s.mass.mean(axis=0), atol=1e-10)
         np.testing.assert_allclose(s.D.mean(axis=0), s.H.mean(axis=0), atol=1e-12)
@@ -122,7 +122,7 @@ def test_both_trackers_keep_their_means():
 
 
 def test_same_bits_on_threads_and_after_resuming(tmp_path):
-    problem = generalised()
+    problem = generalized()
     states = [flatten(run(problem, NETWORK, CDADT(), 15, engine=Local(threads))) for threads in (1, 2, 5)]
     assert all((states[0][name] == other[name]).all() for other in states[1:] for name in other)
     options = {"tolerance": 0.0, "rounds": 120}
@@ -136,16 +136,16 @@ def test_same_bits_on_threads_and_after_resuming(tmp_path):
 
 
 def test_agents_agree_to_stop_by_themselves():
-    result = destiny.solve(generalised(), NETWORK, decentralised=True, tolerance=1e-7, rounds=6000, every=0)
+    result = destiny.solve(generalized(), NETWORK, local_stopping=True, tolerance=1e-7, rounds=6000, every=0)
     assert result.converged, result
     assert result.measures.worst < 1e-6
 
 
 def test_it_works_on_networks_that_change_and_on_one_agent():
     network = destiny.networks.link_loss(NETWORK, 0.2, seed=0)
-    result = destiny.solve(generalised(), network, rounds=8000, tolerance=1e-6)
+    result = destiny.solve(generalized(), network, rounds=8000, tolerance=1e-6)
     assert result.converged, result
-    alone = destiny.solve(pooled(generalised()), destiny.networks.complete(1), rounds=8000)
+    alone = destiny.solve(pooled(generalized()), destiny.networks.complete(1), rounds=8000)
     assert alone.converged
     assert alone.measures.objective == pytest.approx(result.measures.objective, rel=1e-9)
 
@@ -156,7 +156,7 @@ def test_a_square_x_is_tried_from_both_halves():
         [rng.standard_normal((3, 9)).T for _ in range(4)], [rng.standard_normal((3, 9)).T for _ in range(4)]
     )
     M = [A @ A.T for A in rng.standard_normal((4, 3, 5))]
-    result = destiny.solve(Generalised(problem, M), destiny.networks.ring(4), rounds=6000)
+    result = destiny.solve(Generalized(problem, M), destiny.networks.ring(4), rounds=6000)
     assert any("both halves" in note for note in result.notes)
     np.testing.assert_allclose(result.X.T @ sum(M) @ result.X, np.eye(3), atol=1e-12)
 
@@ -165,13 +165,13 @@ def test_a_singular_or_nearly_singular_mass_is_told():
     problem = small_problem("pca")
     A = np.random.default_rng(0).standard_normal((12, 11))
     with pytest.raises(destiny.ProblemError, match=r"positive definite.*add a multiple of the identity"):
-        destiny.solve(Generalised(problem, [A @ A.T] * 6), NETWORK)
+        destiny.solve(Generalized(problem, [A @ A.T] * 6), NETWORK)
     flat = np.diag([0.0] + [1.0] * 11)
     with pytest.raises(destiny.ProblemError, match="1 of its 12 diagonal entries are not positive"):
-        destiny.solve(Generalised(problem, [flat] * 6), NETWORK)
+        destiny.solve(Generalized(problem, [flat] * 6), NETWORK)
     rough = np.eye(12)
     rough[0, 1] = rough[1, 0] = 1 - 1e-10
-    result = destiny.solve(Generalised(problem, [rough] * 6), NETWORK, rounds=100)
+    result = destiny.solve(Generalized(problem, [rough] * 6), NETWORK, rounds=100)
     assert any("nearly singular" in note for note in result.notes)
 
 
@@ -185,22 +185,22 @@ def test_mistakes_are_refused_in_words():
         ([np.full((12, 12), np.nan)] * 6, "finite"),
     ):
         with pytest.raises(destiny.ProblemError, match=words):
-            Generalised(problem, M)
+            Generalized(problem, M)
     for wrong, words in (
-        (problem + L1(0.1), "regulariser"),
-        (Generalised(problem, [eye] * 6), "a matrix M already"),
-        (centred(problem), "data to be centred"),
+        (problem + L1(0.1), "regularizer"),
+        (Generalized(problem, [eye] * 6), "a matrix M already"),
+        (centered(problem), "data to be centered"),
     ):
         with pytest.raises(destiny.ProblemError, match=words):
-            Generalised(wrong, [eye] * 6)
-    general = Generalised(problem, [eye] * 6)
+            Generalized(wrong, [eye] * 6)
+    general = Generalized(problem, [eye] * 6)
     with pytest.raises(destiny.MismatchError, match=r"keeps X\^T X = I.*cdadt"):
         destiny.solve(general, NETWORK, destiny.Destiny())
-    comparison = destiny.compare(general, NETWORK, [destiny.DestinyMomentum(), CDADT()], rounds=100)
-    assert set(comparison.skipped) == {"destiny-momentum"}
+    comparison = destiny.compare(general, NETWORK, [destiny.DestinyAccelerated(), CDADT()], rounds=100)
+    assert set(comparison.skipped) == {"destiny-accelerated"}
     with pytest.raises(destiny.ProblemError, match="make the sum first"):
         destiny.problems.total([general, problem])
-    assert isinstance(general + problem, Generalised)
+    assert isinstance(general + problem, Generalized)
     with pytest.raises(destiny.SettingsError, match="independent columns"):
         destiny.solve(general, NETWORK, start=np.ones((12, 3)))
     with pytest.raises(destiny.SettingsError, match="make the start feasible and to choose"):

@@ -167,7 +167,7 @@ def test_pca_reaches_the_subspace_of_the_svd(make, seed):
     np.testing.assert_allclose(np.abs(np.sum(result.axes * known, axis=0)), 1, atol=1e-6)
 
 
-def test_complete_graph_with_equal_weights_is_the_centralised_method():
+def test_complete_graph_with_equal_weights_is_the_centralized_method():
     """With W = 11^T/d and one common X, every agent walks the path of a single agent that holds all data."""
     silos = silos_of("pca", 5)
     network = destiny.networks.from_weights(np.full((5, 5), 0.2))
@@ -179,7 +179,7 @@ def test_complete_graph_with_equal_weights_is_the_centralised_method():
     np.testing.assert_allclose(together.X.mean(axis=0), alone.X[0], atol=1e-10)
 
 
-def test_relabelling_the_agents_permutes_the_rows():
+def test_relabeling_the_agents_permutes_the_rows():
     silos, order = silos_of("olsr", 6), np.array([3, 0, 5, 1, 4, 2])
     network = destiny.networks.erdos_renyi(6, prob=0.5, seed=3)
     moved = destiny.networks.from_weights(network.W.toarray()[np.ix_(order, order)])

@@ -13,13 +13,13 @@ WEIGHTS = ("metropolis", "lazy", "best-constant")
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_the_centre_hears_the_mean_and_tells_it_to_all(weights):
+def test_the_center_hears_the_mean_and_tells_it_to_all(weights):
     network = destiny.networks.star(5, weights=weights)
     agents = agents_of(small_problem("pca", 5), network)
     star = Star.of(network, "faps")
     A = np.random.default_rng(0).standard_normal((5, 4, 2))
     mean = star.mean(agents, A)
-    np.testing.assert_allclose(mean[star.centre], A.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(mean[star.center], A.mean(axis=0), atol=1e-14)
     np.testing.assert_allclose(star.broadcast(agents, mean), np.broadcast_to(mean[0], A.shape), atol=1e-14)
     assert agents.traffic.rounds == 2
 
@@ -37,7 +37,7 @@ def test_agents_that_see_different_directions_agree_too(seed):
 def test_agents_stop_by_themselves():
     problem = small_problem("pca", 6)
     result = destiny.solve(
-        problem, destiny.networks.star(6), FAPS(), decentralised=True, tolerance=1e-8, rounds=2000
+        problem, destiny.networks.star(6), FAPS(), local_stopping=True, tolerance=1e-8, rounds=2000
     )
     assert result.converged, result
     assert result.measures.worst < 1e-7

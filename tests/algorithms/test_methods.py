@@ -29,12 +29,12 @@ each = pytest.mark.parametrize("method", METHODS, ids=lambda m: m.kind)
 together = pytest.mark.parametrize("method", TOGETHER, ids=lambda m: m.kind)
 EXACT = [m for m in TOGETHER if "inexact" not in m.about]
 INEXACT = [
-    m for m in TOGETHER if "inexact" in m.about and "regularised" not in m.about
+    m for m in TOGETHER if "inexact" in m.about and "regularized" not in m.about
 ]  # others: test_proximal.py
 
 
 def kinds_of(method):
-    if method is destiny.DestinyNewton:
+    if method is destiny.AveragedModel:
         return ["pca", "olsr"]  # for quadratic objectives
     return [method.about.problem] if method.about.problem else ["pca", "olsr", "sdl"]
 
@@ -52,7 +52,7 @@ def network_for(method, network):
 
 
 def literal(method, eta=0.05):
-    """The method with everything given as a number, so that nothing is learnt from the network."""
+    """The method with everything given as a number, so that nothing is learned from the network."""
     names = {f.name for f in dataclasses.fields(method) if f.init}
     given = {"beta": 0.3, "step_size": Constant(eta), "eta": eta, "rho": 1.0, "lambda_": 0.6}
     given["spectrum"] = (-0.2, 0.6)
@@ -113,10 +113,10 @@ def test_only_gradients_and_mixing_are_used(method):
     )
     allowed |= {"all_reduce", "count", "once", "value"} if "totals" in method.about else set()
     allowed |= ({"hessian"} if method.about.triangles else set()) | (
-        {"regulariser"} if "regularised" in method.about else set()
+        {"regularizer"} if "regularized" in method.about else set()
     )
     allowed |= {"sampled"} if "stochastic" in method.about else set()
-    allowed |= {"mass"} if "generalised" in method.about else set()
+    allowed |= {"mass"} if "generalized" in method.about else set()
     assert spy.asked <= allowed
 
 
@@ -159,7 +159,7 @@ def test_rounds_and_scalars_are_those_it_states(method, auto):
 
 
 @together
-def test_relabelling_the_agents_permutes_the_rows(method):
+def test_relabeling_the_agents_permutes_the_rows(method):
     order = np.array([3, 0, 5, 1, 4, 2])
     network = network_for(method, destiny.networks.erdos_renyi(6, prob=0.5, seed=3))
     moved = destiny.networks.from_weights(network.W.toarray()[np.ix_(order, order)])
@@ -172,7 +172,7 @@ def test_relabelling_the_agents_permutes_the_rows(method):
 
 @together
 def test_equal_agents_walk_the_path_of_one_of_them(method):
-    """Where all hold the same, nothing is left to agree on: every method is its centralised self."""
+    """Where all hold the same, nothing is left to agree on: every method is its centralized self."""
     for kind in kinds_of(method):
         silo = silos_of(kind, 3)[0]
         network = network_for(method, destiny.networks.erdos_renyi(5, prob=0.6, seed=1))
@@ -182,7 +182,7 @@ def test_equal_agents_walk_the_path_of_one_of_them(method):
 
 
 @pytest.mark.parametrize("kind", ["destiny", "atc", "dgd", "deepca"])
-def test_mixing_last_on_a_complete_graph_is_the_centralised_method(kind):
+def test_mixing_last_on_a_complete_graph_is_the_centralized_method(kind):
     """Methods that mix after they moved: with W = 11^T/d each agent walks as one that holds all data."""
     silos = silos_of("pca", 5)
     network = destiny.networks.from_weights(np.full((5, 5), 0.2))
@@ -444,7 +444,7 @@ def test_the_method_of_contributing_passes_the_tests_it_will_be_put_under(tmp_pa
     for test in (
         test_settings_and_states_are_frozen_and_a_step_is_pure,
         test_only_gradients_and_mixing_are_used,
-        test_relabelling_the_agents_permutes_the_rows,
+        test_relabeling_the_agents_permutes_the_rows,
         test_equal_agents_walk_the_path_of_one_of_them,
         test_inexact_methods_stall_with_a_constant_step_and_say_so,
         test_multiplying_the_data_changes_nothing_by_default,

@@ -369,7 +369,7 @@ def test_landings_safe_step_is_safe_and_that_of_the_authors_is_theirs(rng):
 
 
 @pytest.mark.parametrize("safe", ["wide", "authors"])
-def test_landing_never_leaves_its_neighbourhood_however_long_the_steps(safe):
+def test_landing_never_leaves_its_neighborhood_however_long_the_steps(safe):
     start = near(8, 3, 5)[0]
     far = Landing(step_size=Constant(1e3), watch=False, safe="off")
     *_, lost = take(far, words(), start[None], 1)
@@ -450,6 +450,6 @@ def test_steps_without_a_round_count_as_one_where_rounds_are_limited():
 @pytest.mark.parametrize("method", [PLAM, WenYin])
 def test_one_agent_can_tell_by_itself_that_it_is_done(method):
     problem, network = small_problem("pca", 1), destiny.networks.complete(1)
-    result = destiny.solve(problem, network, method(), rounds=500, decentralised=True)
+    result = destiny.solve(problem, network, method(), rounds=500, local_stopping=True)
     assert result.converged, result
     assert result.measures.worst < 1e-6

@@ -1,4 +1,4 @@
-"""Regularisers and the methods that know them: proximal DESTINY, THANOS and SLPG."""
+"""Regularizers and the methods that know them: proximal DESTINY, THANOS and SLPG."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from destiny.engines import Local
 from destiny.experiments import file as experiment
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import random_point, sym, tangent, violation
-from destiny.problems import L1, L21, PCA, centred, check_prox, custom, pca, pooled, regularised, regulariser
+from destiny.problems import L1, L21, PCA, centered, check_prox, custom, pca, pooled, regularized, regularizer
 from destiny.storage.checkpoint import flatten
 from tests.helpers import ROOT
 from tests.helpers.agent_party import PROBLEM, Party
@@ -21,15 +21,15 @@ from tests.helpers.small_problems import run
 NETWORK = destiny.networks.erdos_renyi(6, prob=0.5, seed=3)
 ONE = destiny.networks.complete(1)
 SMALL = pca.synthetic(n=20, m=120, p=3, xi=0.8, agents=6, seed=0)
-NONNEGATIVE = regulariser(
+NONNEGATIVE = regularizer(
     lambda X: 0.0 if (X >= 0).all() else np.inf, lambda Z, t: np.maximum(Z, 0), "nonnegative"
 )
 TERMS = {
     "l1": L1(0.01),
     "l21": L21(0.02),
-    "own": regulariser(lambda X: 0.01 * np.abs(X).sum(), L1(0.01).prox, "own"),
+    "own": regularizer(lambda X: 0.01 * np.abs(X).sum(), L1(0.01).prox, "own"),
 }
-WITH_PROX = [m for m in METHODS if "regularised" in m.about]
+WITH_PROX = [m for m in METHODS if "regularized" in m.about]
 
 
 def covariance(problem):
@@ -70,15 +70,15 @@ def test_the_prox_is_that_of_the_value_and_acts_on_stacks(term):
 
 
 def test_a_wrong_prox_is_found():
-    wrong = regulariser(lambda X: np.abs(X).sum(), lambda Z, t: L1(0.5).prox(Z, t), "half")
-    with pytest.raises(destiny.ProblemError, match=r"prox of half must minimise.*correct value or prox"):
+    wrong = regularizer(lambda X: np.abs(X).sum(), lambda Z, t: L1(0.5).prox(Z, t), "half")
+    with pytest.raises(destiny.ProblemError, match=r"prox of half must minimize.*correct value or prox"):
         check_prox(wrong, (4, 2))
     with pytest.raises(destiny.ProblemError, match=r"of shape \(4, 2\); found \(2, 4\)"):
-        check_prox(regulariser(np.sum, lambda Z, t: Z.T, "turned"), (4, 2))
+        check_prox(regularizer(np.sum, lambda Z, t: Z.T, "turned"), (4, 2))
 
 
 @pytest.mark.parametrize("term", [None, L1(0.05), L1(0.5), L21(0.1), TERMS["own"]], ids=repr)
-def test_the_proximal_step_on_the_tangent_space_is_the_minimiser(term):
+def test_the_proximal_step_on_the_tangent_space_is_the_minimizer(term):
     """A convex problem: no feasible point nearby is better, and without r it is the gradient step."""
     X, draw = random_point(9, 3, 1), np.random.default_rng(2)
     G, t = draw.standard_normal((9, 3)), 0.7
@@ -137,7 +137,7 @@ def test_without_momentum_one_agent_takes_the_steps_of_the_formula():
 
 @pytest.mark.parametrize("term", TERMS.values(), ids=repr)
 def test_agents_agree_to_stop_where_the_whole_network_would(term):
-    result = destiny.solve(SMALL + term, NETWORK, decentralised=True, tolerance=1e-7)
+    result = destiny.solve(SMALL + term, NETWORK, local_stopping=True, tolerance=1e-7)
     assert result.converged, result
     assert result.measures.worst < 1e-6
     if term.kind if isinstance(term, L21) else "":
@@ -179,7 +179,7 @@ def test_same_bits_for_any_number_of_threads(method):
     assert all((arrays[0][name] == arrays[1][name]).all() for name in arrays[0])
 
 
-def test_resuming_gives_the_same_bits_and_another_regulariser_is_refused(tmp_path):
+def test_resuming_gives_the_same_bits_and_another_regularizer_is_refused(tmp_path):
     options = {"tolerance": 0.0, "checkpoint_every": 5}
     whole = destiny.solve(SMALL + L1(0.01), NETWORK, rounds=60, **options)
     destiny.solve(SMALL + L1(0.01), NETWORK, rounds=37, checkpoint=tmp_path, **options)
@@ -187,7 +187,7 @@ def test_resuming_gives_the_same_bits_and_another_regulariser_is_refused(tmp_pat
     assert (whole.X == resumed.X).all()
     assert (whole.history["stationarity"] == resumed.history["stationarity"]).all()
     for other in (SMALL + L1(0.02), SMALL):
-        with pytest.raises(destiny.CheckpointError, match=r"its regulariser is L1\(weight=0.01\)"):
+        with pytest.raises(destiny.CheckpointError, match=r"its regularizer is L1\(weight=0.01\)"):
             destiny.solve(
                 other, NETWORK, DestinyProx(), rounds=60, checkpoint=tmp_path, resume=True, **options
             )
@@ -197,7 +197,7 @@ def test_resuming_gives_the_same_bits_and_another_regulariser_is_refused(tmp_pat
 def test_methods_for_smooth_objectives_refuse_naming_those_with_a_prox(method):
     problem = pooled(SMALL + L1(0.01)) if "alone" in method.about else SMALL + L1(0.01)
     network = ONE if "alone" in method.about else NETWORK
-    if "regularised" in method.about:
+    if "regularized" in method.about:
         assert destiny.solve(problem, network, method(), rounds=30).steps > 0
         return
     with pytest.raises(
@@ -210,10 +210,10 @@ def test_methods_for_smooth_objectives_refuse_naming_those_with_a_prox(method):
 REFUSED = {
     "number >= 0; found -1": lambda: L1(-1),
     "number >= 0; found 'a'": lambda: L21("a"),  # type: ignore[arg-type]
-    "must have value and prox": lambda: regularised(SMALL, 3),  # type: ignore[arg-type]
-    "takes one regulariser; found L1.* and L21": lambda: SMALL + L1(1) + L21(1),
-    "prox of a regulariser must be a function": lambda: regulariser(np.sum, 3),  # type: ignore[arg-type]
-    "made of smooth problems; found the regulariser L1": lambda: custom.total([SMALL, SMALL + L1(1)]),
+    "must have value and prox": lambda: regularized(SMALL, 3),  # type: ignore[arg-type]
+    "takes one regularizer; found L1.* and L21": lambda: SMALL + L1(1) + L21(1),
+    "prox of a regularizer must be a function": lambda: regularizer(np.sum, 3),  # type: ignore[arg-type]
+    "made of smooth problems; found the regularizer L1": lambda: custom.total([SMALL, SMALL + L1(1)]),
     'eta must be "auto" or a positive number; found 0': lambda: DestinyProx(eta=0),
     "momentum must be true or false; found 1": lambda: DestinyProx(momentum=1),  # type: ignore[arg-type]
     "sigma must be a positive number; found 0": lambda: Thanos(sigma=0),
@@ -237,17 +237,17 @@ def test_mini_batches_are_refused():
         drawn + L1(1)
 
 
-def test_a_regulariser_stays_with_sums_and_centred_data():
-    assert (SMALL + (SMALL + L1(2))).regulariser == ((SMALL + L1(2)) + SMALL).regulariser == L1(2)
+def test_a_regularizer_stays_with_sums_and_centered_data():
+    assert (SMALL + (SMALL + L1(2))).regularizer == ((SMALL + L1(2)) + SMALL).regularizer == L1(2)
     silos = [SMALL.data.load(i).table + 5 for i in range(6)]
     mean = np.concatenate(silos).mean(axis=0)
     start = random_point(20, 3, 0)
     by_hand = destiny.solve(PCA([A - mean for A in silos], 3) + L1(0.01), NETWORK, start=start, every=50)
     for problem in (
-        centred(PCA(silos, 3)) + L1(0.01),
-        centred(PCA(silos, 3) + L1(0.01)),
+        centered(PCA(silos, 3)) + L1(0.01),
+        centered(PCA(silos, 3) + L1(0.01)),
     ):
-        assert problem.describe().endswith("centred, with the regulariser L1(weight=0.01).")
+        assert problem.describe().endswith("centered, with the regularizer L1(weight=0.01).")
         result = destiny.solve(problem, NETWORK, start=start, every=50)
         np.testing.assert_allclose(result.X, by_hand.X, atol=1e-7)
         assert ((result.X == 0) == (by_hand.X == 0)).all()
@@ -290,30 +290,30 @@ kind = "ring"
 """
 
 
-def test_experiment_files_name_regularisers(tmp_path):
+def test_experiment_files_name_regularizers(tmp_path):
     path = tmp_path / "file.toml"
-    path.write_text(FILE.format(line='regulariser = { kind = "l21", weight = 1 }'))
+    path.write_text(FILE.format(line='regularizer = { kind = "l21", weight = 1 }'))
     asked = experiment.read(path)
-    assert asked.problem.regulariser == L21(1)
+    assert asked.problem.regularizer == L21(1)
     table = experiment.read_file(asked.tables, "file.toml").problem
-    assert repr(shared_keys(table, 2)["regulariser"]) == "{'kind': 'l21', 'weight': 1.0}"
+    assert repr(shared_keys(table, 2)["regularizer"]) == "{'kind': 'l21', 'weight': 1.0}"
     assert asked.algorithms == {"destiny-prox": None}
     for line, sentence in {
-        'regulariser = { kind = "l2", weight = 1 }': r"\[problem\] regulariser kind must be .l1. or .l21.; ",
-        'regulariser = { kind = "l1" }': r"regulariser needs the key 'weight'",
-        'regulariser = { kind = "l1", weight = -1 }': r"regulariser: .* must be a number >= 0; found -1",
-        'regulariser = "l1"': "regulariser must be",
+        'regularizer = { kind = "l2", weight = 1 }': r"\[problem\] regularizer kind must be .l1. or .l21.; ",
+        'regularizer = { kind = "l1" }': r"regularizer needs the key 'weight'",
+        'regularizer = { kind = "l1", weight = -1 }': r"regularizer: .* must be a number >= 0; found -1",
+        'regularizer = "l1"': "regularizer must be",
     }.items():
         path.write_text(FILE.format(line=line))
         with pytest.raises(destiny.SettingsError, match=sentence):
             experiment.read(path)
 
 
-def test_agents_of_organisations_find_the_same_sparse_answer(tmp_path):
+def test_agents_of_organizations_find_the_same_sparse_answer(tmp_path):
     party = Party(
         tmp_path,
         destiny.networks.ring(3),
-        problem=f'{PROBLEM}\nregulariser = {{ kind = "l1", weight = 0.01 }}',
+        problem=f'{PROBLEM}\nregularizer = {{ kind = "l1", weight = 0.01 }}',
         algorithm='kind = "destiny-prox"',
     )
     outcomes = party.go()

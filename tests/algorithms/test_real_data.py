@@ -52,11 +52,11 @@ def test_orthogonal_regression_on_cora():
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.model_selection import train_test_split
 
-    from destiny.estimators import OrthogonalRegression
+    from destiny.estimators import DecentralizedOLSRClassifier
 
     found = destiny.datasets.cora("HA")
     train, test, known, asked = train_test_split(found.data.T, found.labels, test_size=0.5, random_state=0)
-    model = OrthogonalRegression(random_state=0).fit(train, known)
+    model = DecentralizedOLSRClassifier(random_state=0).fit(train, known)
     pooled = LinearDiscriminantAnalysis().fit(train, known)
     assert model.converged_
     assert model.score(test, asked) > pooled.score(test, asked) - 0.05

@@ -343,7 +343,7 @@ def admm(silo, W, X, rho):
         P = [P[i] + rho * (sum(W[i, j] for j in range(d)) * U[i] - M[i]) for i in range(d)]
 
 
-def normalised(Z):
+def normalized(Z):
     return Z / np.sqrt(np.sum(Z**2, axis=0))
 
 
@@ -440,7 +440,7 @@ CASES = [
 STEPS = {"drgta-bb": 8}  # Barzilai-Borwein quotients magnify rounding errors from step to step
 ONE_START = ("deepca", "admm")  # rules for agents that start at one point; others may start apart
 # Where a state keeps the matrices of the recursion, and what the answer X makes of them.
-ITERATES = {"fast-pca": ("Z", normalised), "admm-pca": ("U", polar)}
+ITERATES = {"fast-pca": ("Z", normalized), "admm-pca": ("U", polar)}
 
 
 def data_of(kind, n, p, seed):

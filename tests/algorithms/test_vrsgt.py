@@ -9,7 +9,7 @@ import pytest
 import destiny
 from benchmarks import passes as benchmark
 from benchmarks.rows import read
-from destiny.algorithms import KINDS, VRSGT, DestinyMomentum
+from destiny.algorithms import KINDS, VRSGT, DestinyAccelerated
 from destiny.engines import Local
 from destiny.geometry import stiefel
 from destiny.geometry.directions import DIRECTIONS
@@ -48,7 +48,7 @@ def test_other_problems_converge_too(kind):
 def test_with_all_samples_in_a_mini_batch_it_is_accelerated_destiny(kind):
     problem = small_problem(kind, D)
     ours = states(batched(problem, 1000), VRSGT(period=1000), 30)[-1]
-    theirs = states(problem, DestinyMomentum(), 30)[-1]
+    theirs = states(problem, DestinyAccelerated(), 30)[-1]
     np.testing.assert_allclose(ours.X, theirs.X, atol=1e-8)
 
 
@@ -84,7 +84,7 @@ def test_passes_are_the_samples_evaluated_by_all_samples():
     assert f"{result.passes:.1f} passes over the data" in str(result)
     found = destiny.compare(problem, network(), [VRSGT()], rounds=60, engine=Local(3))
     assert "passes" in str(found)
-    full = destiny.solve(problem.inner, network(), DestinyMomentum(), rounds=60)
+    full = destiny.solve(problem.inner, network(), DestinyAccelerated(), rounds=60)
     assert full.passes == full.gradients
 
 
@@ -92,7 +92,7 @@ def test_a_third_of_the_passes_of_full_gradients_to_1e_8():
     rng = np.random.default_rng(5)
     A = rng.standard_normal((30, 6000)) * 0.8 ** np.arange(30)[:, None]
     problem = destiny.problems.pca.from_data(A.T, 4, D)
-    full = destiny.solve(problem, network(), DestinyMomentum(), rounds=2000, every=5)
+    full = destiny.solve(problem, network(), DestinyAccelerated(), rounds=2000, every=5)
     few = destiny.solve(batched(problem, 50), network(), VRSGT(), rounds=2000, every=5)
     assert full.converged
     assert few.converged
@@ -138,8 +138,8 @@ def test_it_is_the_default_where_mini_batches_are_drawn():
         (lambda: VRSGT(period=0), "period must be a whole number of at least 1; found 0"),
         (lambda: KINDS["vrsgt"](momentum=1), "momentum must be true or false; found 1"),
         (
-            lambda: batched(destiny.problems.centred(small_problem("pca")), 3),  # type: ignore[arg-type]
-            "from the samples of PCA, OLSR or SDL; found Centred",
+            lambda: batched(destiny.problems.centered(small_problem("pca")), 3),  # type: ignore[arg-type]
+            "from the samples of PCA, OLSR or SDL; found Centered",
         ),
         (lambda: batched(small_problem("pca"), 0), "batch must be"),
     ],
@@ -151,7 +151,7 @@ def test_settings_are_checked(make, sentence):
 
 def test_settings_are_those_of_accelerated_destiny_and_two_more():
     names = {field.name for field in dataclasses.fields(VRSGT)}
-    assert names - {field.name for field in dataclasses.fields(DestinyMomentum)} == {"period", "momentum"}
+    assert names - {field.name for field in dataclasses.fields(DestinyAccelerated)} == {"period", "momentum"}
 
 
 def test_the_table_of_the_documentation_is_that_of_the_benchmark_and_a_third_at_most():
@@ -161,4 +161,4 @@ def test_the_table_of_the_documentation_is_that_of_the_benchmark_and_a_third_at_
     passes = {(row["instance"], row["method"], row["seed"]): float(row["passes"]) for row in rows}
     for (name, method, seed), spent in passes.items():
         if name in benchmark.REAL and method in ("vrsgt 5 %", "vrsgt 2 %"):
-            assert spent < passes[name, "destiny-momentum", seed] / 3
+            assert spent < passes[name, "destiny-accelerated", seed] / 3

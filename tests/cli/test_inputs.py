@@ -173,7 +173,7 @@ def test_pca_finds_the_subspace_of_the_svd(run, tmp_path, step):
 def test_every_problem_converges_with_the_default_settings(run, tmp_path, kind):
     outcome = run(problem=problem_of(kind), algorithm=None, stop={"rounds": 5000, "tolerance": 1e-8})
     assert outcome.code == 0
-    chosen = "destiny-newton" if kind in ("pca", "olsr") else "destiny-lbfgs"
+    chosen = "averaged-model" if kind in ("pca", "olsr") else "averaged-lbfgs"
     files, (silos, targets) = read(tmp_path / "out", chosen), shares_of(kind)
     assert files.entry["choice"].startswith(f"{chosen} was chosen: ")
     assert files.entry["converged"] is True

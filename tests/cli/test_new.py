@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from destiny.experiments import file
-from destiny.problems import Centred
+from destiny.problems import Centered
 from destiny.problems.own_problem import unwrap
 from tests.helpers.cli_experiments import document, read, snapshot
 
@@ -28,9 +28,9 @@ def test_it_runs_as_it_is(command, tmp_path):
     path = tmp_path / "pca" / "first.toml"
     assert command("run", path, "--out", tmp_path / "out").code == 0
     dry = command("run", path, "--dry").out
-    assert "destiny-newton: chosen, as about" in dry
-    assert "an agent tells neighbours a second-order model of its objective" in dry
-    assert read(tmp_path / "out", "destiny-newton").entry["converged"]
+    assert "averaged-model: chosen, as about" in dry
+    assert "an agent tells neighbors a second-order model of its objective" in dry
+    assert read(tmp_path / "out", "averaged-model").entry["converged"]
 
 
 def test_every_key_has_a_comment_and_every_comment_can_be_used(command, tmp_path):
@@ -52,9 +52,9 @@ def test_every_key_has_a_comment_and_every_comment_can_be_used(command, tmp_path
     used = [line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in kept]
     path.write_text("\n".join(used) + "\n[network]" + tail)
     assert command("run", path, "--dry").code == 0
-    centred = unwrap(file.read(path).problem, Centred)
-    assert centred is not None
-    assert centred.standardise
+    centered = unwrap(file.read(path).problem, Centered)
+    assert centered is not None
+    assert centered.standardize
 
 
 REFUSED = {
@@ -86,7 +86,7 @@ def test_what_is_there_is_not_overwritten(command, tmp_path, name):
 
 def test_schemas_are_printed(command):
     assert json.loads(command("schema").out) == file.schema()
-    assert "neighbour" in json.loads(command("schema", "agent").out)["properties"]
+    assert "neighbor" in json.loads(command("schema", "agent").out)["properties"]
     command("schema", "agents").refused("did you mean 'agent'?")
 
 
@@ -115,11 +115,11 @@ def test_a_dry_run_writes_nothing_and_says_what_is_sent(command, folder, tmp_pat
     made = command("run", path, "--dry", "--out", tmp_path / "out")
     assert made.code == 0, made.err
     assert not (tmp_path / "out").exists()
-    assert "4 agents hold 41 samples of 6 features, centred" in made.out
-    assert "plain messages: each neighbour learns all numbers" in made.out
+    assert "4 agents hold 41 samples of 6 features, centered" in made.out
+    assert "plain messages: each neighbor learns all numbers" in made.out
     assert "nothing was written or sent" in made.out
     # Against a run: 4 links, both ways; the largest message is at least the mean one.
-    numbers = int(made.out.split("sends each neighbour up to ")[1].split(" ")[0])
+    numbers = int(made.out.split("sends each neighbor up to ")[1].split(" ")[0])
     assert command("run", path, "--out", tmp_path / "out").code == 0
     rows = read(tmp_path / "out").rows
     steps = [(int(row["round"]), int(row["scalars"])) for row in rows]

@@ -217,7 +217,7 @@ REFUSED = {
     "tolerance is NaN": ({"stop": {"tolerance": float("nan")}}, ["tolerance"]),
     "tolerance beyond float64": ({"stop": {"tolerance": 10**400}}, ["tolerance"]),
     "seconds is 0": ({"stop": {"seconds": 0}}, ["seconds"]),
-    "decentralised is a number": ({"stop": {"decentralised": 1}}, ["decentralised"]),
+    "decentralized is a number": ({"stop": {"local_stopping": 1}}, ["local_stopping"]),
     "unknown key of the run": ({"run": {"verbose": True}}, ["verbose"]),
     "every below 0": ({"run": {"every": -1}}, ["every"]),
     "every is a text": ({"run": {"every": "10"}}, ["every"]),
@@ -302,7 +302,7 @@ def test_silos_may_lie_in_a_folder_whose_name_has_braces(command, folder, tmp_pa
         (["walk"], "walk"),
     ],
 )
-def test_a_command_misspelt_is_refused_too(command, arguments, named):
+def test_a_command_misspelled_is_refused_too(command, arguments, named):
     outcome = command(*arguments)
     assert outcome.code == 2
     assert named in outcome.err.lower()  # older versions of Typer name arguments in capitals

@@ -37,9 +37,9 @@ RUNS = {
     "constant": {"stop": {"rounds": 90}},
     "bb": {"algorithm": [AUTO], "stop": {"rounds": 110}, "run": {"every": 7}},
     "converging": {"algorithm": [AUTO], "stop": {"rounds": 2000, "tolerance": 1e-5}},
-    "decentralised": {
+    "local_stopping": {
         "algorithm": [AUTO],
-        "stop": {"rounds": 2000, "tolerance": 1e-4, "decentralised": True},
+        "stop": {"rounds": 2000, "tolerance": 1e-4, "local_stopping": True},
     },
     "lost links": {"network": {"kind": "ring", "loss": 0.2}, "stop": {"rounds": 90}},
     "olsr": {"problem": problem_of("olsr"), "algorithm": [AUTO], "stop": {"rounds": 110}},
@@ -121,7 +121,7 @@ def test_without_checkpoints_nobody_is_told_to_resume_in_vain(run, tmp_path, int
 
 
 def test_resuming_after_the_agents_stopped_by_themselves_changes_nothing(run, tmp_path):
-    changes = RUNS["decentralised"]
+    changes = RUNS["local_stopping"]
     assert run(**changes).code == 0
     first = read(tmp_path / "out")
     assert first.entry["converged"] is True

@@ -9,7 +9,7 @@ import scipy.linalg
 
 import destiny
 from destiny import cli, networks, problems
-from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyMomentum, Thanos
+from destiny.algorithms import DGD, DeEPCA, Destiny, DestinyAccelerated, Thanos
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis import landscape, network_options
 from destiny.diagnosis.differences import Differences
@@ -19,7 +19,7 @@ from destiny.geometry.stiefel import norm, random_point, tangent, transpose
 from destiny.problems.cached import CachedProblem
 from destiny.run.own import as_topology
 from tests.helpers import theory_constants as theory
-from tests.helpers.small_problems import generalised
+from tests.helpers.small_problems import generalized
 
 
 def pca(agents, n=20, p=2, xi=0.8, seed=1, **options):
@@ -156,13 +156,15 @@ def test_networks_of_own_classes_are_checked_and_need_not_be_symmetric():
 
 def test_two_more_links_mix_as_promised_and_help_as_predicted():
     network, problem = networks.ring(16), pca(16)
-    found = destiny.diagnose(problem, network, DestinyMomentum())
+    found = destiny.diagnose(problem, network, DestinyAccelerated())
     added, other = network_options.with_more_links(network, 2)
     assert len(other.edges) == len(network.edges) + len(added)
     assert other.lambda_ == pytest.approx(np.abs(np.linalg.eigvalsh(other.W.toarray() - 1 / 16)).max())
     (advice,) = (a for a in found.advice if a.text.startswith("links"))
     assert f"lambda {other.lambda_:.3f} instead of {network.lambda_:.3f}" in advice.text
-    before, after = (destiny.solve(problem, n, DestinyMomentum(), every=1).rounds for n in (network, other))
+    before, after = (
+        destiny.solve(problem, n, DestinyAccelerated(), every=1).rounds for n in (network, other)
+    )
     assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
 
 
@@ -178,10 +180,10 @@ def test_weights_with_a_smaller_lambda_are_not_advised_where_they_would_not_help
 
 def test_better_weights_are_advised_where_they_help():
     network, problem = networks.erdos_renyi(24, prob=0.2, seed=3), pca(24)
-    found = destiny.diagnose(problem, network, DestinyMomentum())
+    found = destiny.diagnose(problem, network, DestinyAccelerated())
     (advice,) = (a for a in found.advice if a.text.startswith('weights = "fdla"'))
     fdla = networks.from_edges(network.edges, agents=24, weights="fdla")
-    before, after = (destiny.solve(problem, n, DestinyMomentum(), every=1).rounds for n in (network, fdla))
+    before, after = (destiny.solve(problem, n, DestinyAccelerated(), every=1).rounds for n in (network, fdla))
     assert 1 - after / before == pytest.approx(advice.saves, abs=0.05)
 
 
@@ -246,13 +248,13 @@ def test_what_is_odd_about_the_data_is_told():
 
 @pytest.mark.parametrize("center", [False, True])
 def test_a_feature_in_other_units_at_one_agent_is_named(center):
-    """After centring everybody's numbers are large: the gradients do not show who is to blame."""
+    """After centering everybody's numbers are large: the gradients do not show who is to blame."""
     silos = list(np.random.default_rng(0).standard_normal((3, 4, 30)) + 9)
     for A in silos:
         A[0] = 0
     silos[2][1] *= 1000
     problem = problems.PCA([a.T for a in silos], 2)
-    found = destiny.diagnose(problems.centred(problem) if center else problem, networks.complete(3))
+    found = destiny.diagnose(problems.centered(problem) if center else problem, networks.complete(3))
     (told,) = [text for text in texts(found, "look") if "units the same" in text]
     assert told.startswith("agents: feature 1 is 1e+03 times as large at agent 2 as at agent ")
 
@@ -260,7 +262,7 @@ def test_a_feature_in_other_units_at_one_agent_is_named(center):
 def test_a_constant_column_does_not_differ_in_scale():
     table = np.random.default_rng(0).standard_normal((4, 90))
     table[1] = 5.1
-    problem = problems.centred(problems.pca.from_data(table.T, 2, agents=3), standardise=True)
+    problem = problems.centered(problems.pca.from_data(table.T, 2, agents=3), standardize=True)
     found = destiny.diagnose(problem, networks.complete(3))
     assert not any("different scales" in text for text in texts(found, "look"))
 
@@ -275,13 +277,13 @@ def test_an_agent_steeper_than_all_others_is_named():
 def test_algorithms_that_do_not_fit_or_lack_rounds_are_problems():
     problem = problems.olsr.synthetic(n=10, m=200, p=2, agents=6, seed=0, noise=0.3)
     found = destiny.diagnose(
-        problem, networks.ring(6), {"power": DeEPCA(), "fast": DestinyMomentum()}, rounds=30
+        problem, networks.ring(6), {"power": DeEPCA(), "fast": DestinyAccelerated()}, rounds=30
     )
     told = " ".join(texts(found, "problem"))
     assert "power: DeEPCA solves PCA only" in told
     assert f"fast: 30 rounds are allowed, about {found.predictions['fast'].rounds}" in told
     assert any("[stop] rounds" in a.text for a in found.advice)
-    assert list(found.predictions) == ["fast", "destiny-momentum", "destiny", "destiny-newton"]
+    assert list(found.predictions) == ["fast", "destiny-accelerated", "destiny", "averaged-model"]
 
 
 def test_flat_objectives_and_broken_gradients():
@@ -356,8 +358,8 @@ def test_bad_files_end_in_one_line_and_code_2(tmp_path, monkeypatch, capsys, tex
     assert told.count("\n") == 1
 
 
-def test_a_generalised_constraint_is_diagnosed_in_its_own_geometry():
-    problem = generalised(6)
+def test_a_generalized_constraint_is_diagnosed_in_its_own_geometry():
+    problem = generalized(6)
     network = destiny.networks.erdos_renyi(6, prob=0.6, seed=0)
     diagnosis = destiny.diagnose(problem, network)
     M = sum(problem.part(i) for i in range(6))
@@ -375,7 +377,7 @@ def test_a_generalised_constraint_is_diagnosed_in_its_own_geometry():
     assert "X^T M X = I" in str(diagnosis)
 
 
-def test_a_regulariser_is_diagnosed_by_trials_of_methods_with_a_prox():
+def test_a_regularizer_is_diagnosed_by_trials_of_methods_with_a_prox():
     """Data and curvature are those of f; rounds are those of a run on f + r."""
     smooth, network = pca(8, n=30, p=3, seed=2), networks.erdos_renyi(8, prob=0.6, seed=0)
     sparse = smooth + problems.L1(0.002)
@@ -389,7 +391,7 @@ def test_a_regulariser_is_diagnosed_by_trials_of_methods_with_a_prox():
     assert found.predictions["thanos"].rounds is None
     answer = problems.pca.solution(smooth)
     share = 0.002 * np.abs(answer).sum() / abs(smooth.host(range(8)).value(np.stack([answer] * 8)).mean())
-    (text,) = [finding.text for finding in found.findings if finding.about == "regulariser"]
+    (text,) = [finding.text for finding in found.findings if finding.about == "regularizer"]
     number = float(text.split("r is ")[1].split(" times")[0])
     assert (
         0.5 * share < number < 2 * share
@@ -397,7 +399,7 @@ def test_a_regulariser_is_diagnosed_by_trials_of_methods_with_a_prox():
     assert not texts(found, "problem")
 
 
-def test_a_regulariser_that_outweighs_f_is_worth_a_look():
+def test_a_regularizer_that_outweighs_f_is_worth_a_look():
     network = networks.erdos_renyi(8, prob=0.6, seed=0)
     cached = CachedProblem(pca(8, n=30, p=3) + problems.L1(0.3))  # as problems of files are
     found = destiny.diagnose(cached, network, Destiny())
@@ -405,7 +407,7 @@ def test_a_regulariser_that_outweighs_f_is_worth_a_look():
     assert any("needs a smooth objective" in text for text in texts(found, "problem"))
 
 
-def test_the_exact_method_is_advised_for_a_regulariser():
+def test_the_exact_method_is_advised_for_a_regularizer():
     network = networks.erdos_renyi(8, prob=0.6, seed=0)
     found = destiny.diagnose(pca(8, n=30, p=3, seed=2) + problems.L1(0.002), network, Thanos())
     assert found.advice[0].saves == 1
@@ -427,7 +429,7 @@ def test_nothing_is_advised_or_tried_that_messages_or_mini_batches_rule_out():
 
     assert kinds(problem, clip=1) == ({"dgd"}, "")
     predicted, advice = kinds(problem, bits=8)
-    assert "destiny-momentum" in predicted
-    assert "destiny-newton" not in predicted
-    assert "destiny-newton" not in advice
+    assert "destiny-accelerated" in predicted
+    assert "averaged-model" not in predicted
+    assert "averaged-model" not in advice
     assert kinds(destiny.problems.batched(problem, 5))[0] == {"vrsgt"}

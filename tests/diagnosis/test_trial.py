@@ -6,7 +6,7 @@ from sklearn import datasets
 
 import destiny
 from destiny import networks, problems
-from destiny.algorithms import DRGTA, DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import DRGTA, DeEPCA, Destiny, DestinyAccelerated
 from destiny.algorithms.blocks.step_sizes import Constant
 from destiny.diagnosis import trial
 
@@ -65,7 +65,7 @@ def test_a_switch_is_offered_only_if_it_saves_a_third_when_run():
     """Barzilai-Borwein steps were offered here as saving half, and take more than six times as long."""
     network = networks.complete(5)
     problem = real("iris", network, 2)
-    own = DestinyMomentum()
+    own = DestinyAccelerated()
     found = destiny.diagnose(problem, network, own)
     offers = [a for a in found.advice if a.text.startswith("kind")]
     assert offers

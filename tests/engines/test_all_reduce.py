@@ -163,8 +163,8 @@ def test_a_network_in_pieces_is_refused():
 def test_a_network_that_changes_has_no_tree():
     changing = nets.link_loss(nets.ring(6), 0.2, seed=0)
     assert changing.tree is None
-    for kind in ("destiny-newton", "destiny-krylov", "destiny-lbfgs"):
-        with pytest.raises(SettingsError, match=f"{kind} needs a static network.*use destiny-momentum"):
+    for kind in ("averaged-model", "averaged-krylov", "averaged-lbfgs"):
+        with pytest.raises(SettingsError, match=f"{kind} needs a static network.*use destiny-accelerated"):
             destiny.solve(small_problem("pca"), changing, kind)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import destiny
-from destiny.algorithms import KINDS, DeEPCA, Destiny, DestinyMomentum
+from destiny.algorithms import KINDS, DeEPCA, Destiny, DestinyAccelerated
 from destiny.engines import Local
 from destiny.experiments import result_folder
 from destiny.experiments.paper import reproduce
@@ -33,7 +33,7 @@ class Counting:
         return self.slope
 
 
-@pytest.mark.parametrize("kind", ["destiny", "destiny-momentum", "dgd", "drgta"])
+@pytest.mark.parametrize("kind", ["destiny", "destiny-accelerated", "dgd", "drgta"])
 def test_the_count_is_that_of_every_agents_own_evaluations(kind):
     objectives = [Counting(np.ones((4, 2)) * i) for i in range(1, 5)]
     start = destiny.stiefel.random_point(4, 2)
@@ -54,7 +54,7 @@ def test_line_searches_count_their_values():
     assert traffic.values > 5
 
 
-@pytest.mark.parametrize("method", [DestinyMomentum(), Destiny()])
+@pytest.mark.parametrize("method", [DestinyAccelerated(), Destiny()])
 def test_the_count_does_not_depend_on_the_number_of_threads(method):
     problem, network = small_problem("pca"), destiny.networks.ring(6)
     one, three = (destiny.solve(problem, network, method, rounds=90, engine=Local(threads=t)) for t in (1, 3))
@@ -83,7 +83,7 @@ def test_mini_batches_are_counted_apart():
 
 def test_compare_history_summary_and_report_have_the_count(tmp_path):
     problem, network = small_problem("pca"), destiny.networks.ring(6)
-    found = destiny.compare(problem, network, [DeEPCA(), DestinyMomentum()], rounds=60)
+    found = destiny.compare(problem, network, [DeEPCA(), DestinyAccelerated()], rounds=60)
     power = found.results["deepca"]
     assert power.gradients == power.steps == 60  # one each
     assert "gradients" in str(found)

@@ -14,7 +14,7 @@ from destiny.errors import NetworkError, SettingsError
 from destiny.extensions import byzantine
 from tests.helpers.small_problems import small_problem
 
-METHOD = "destiny-momentum"
+METHOD = "destiny-accelerated"
 CHECKS: list[str] = []
 
 

@@ -221,7 +221,7 @@ def test_a_missing_library_says_what_to_install(mpi, files, tmp_path):
 
 
 def test_a_large_message_passes_and_one_rank_is_enough_for_one_agent(mpi, tmp_path):
-    """n p = 10^6, two arrays each: 16 MB to every neighbour and back at the same time."""
+    """n p = 10^6, two arrays each: 16 MB to every neighbor and back at the same time."""
     (tmp_path / "program.py").write_text(
         "import numpy as np, destiny\n"
         "class Linear:\n"

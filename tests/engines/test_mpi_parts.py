@@ -74,8 +74,8 @@ def test_what_one_rank_sends_another_expects_and_together_they_mix(name, ranks):
                 assert (plans[other].send[rank] == agents).all()
                 heard[np.searchsorted(plan.senders, agents)] = X[agents]
             assert (plan.rows @ heard == (W @ X)[plan.ids]).all()  # to the bit: same order of addition
-            neighbours = set(W[plan.ids].indices.tolist())
-            assert set(plan.senders.tolist()) == neighbours | set(plan.ids.tolist())  # and nobody else
+            neighbors = set(W[plan.ids].indices.tolist())
+            assert set(plan.senders.tolist()) == neighbors | set(plan.ids.tolist())  # and nobody else
 
 
 def test_runs_cover_all_agents_and_no_message_is_too_long(monkeypatch):

@@ -11,12 +11,12 @@ from destiny.estimators import (
     DecentralizedCCA,
     DecentralizedImputer,
     DecentralizedLDA,
+    DecentralizedOLSRClassifier,
     DecentralizedPCA,
     DecentralizedRidge,
     DecentralizedScaler,
+    DecentralizedSparseDictionary,
     DecentralizedSparsePCA,
-    OrthogonalRegression,
-    SparseDictionary,
 )
 
 
@@ -27,10 +27,10 @@ from destiny.estimators import (
     [
         DecentralizedPCA(),
         DecentralizedSparsePCA(n_components=1),
-        OrthogonalRegression(),
+        DecentralizedOLSRClassifier(),
         DecentralizedLDA(),
         DecentralizedCCA(n_components=1),
-        SparseDictionary(n_components=1),
+        DecentralizedSparseDictionary(n_components=1),
         DecentralizedScaler(),
         DecentralizedImputer(),
         DecentralizedRidge(),

@@ -14,7 +14,7 @@ TABLE = RNG.standard_normal((120, 6))
 
 
 def warning(X, **options):
-    settings = {"method": "destiny-momentum", "n_agents": 12, "max_rounds": 40, "random_state": 0}
+    settings = {"method": "destiny-accelerated", "n_agents": 12, "max_rounds": 40, "random_state": 0}
     with pytest.warns(ConvergenceWarning) as caught:
         DecentralizedPCA(n_components=2, **settings, **options).fit(X)
     return str(caught[0].message)

@@ -130,7 +130,7 @@ def test_a_method_of_choice_and_cross_validation():
     plain = DecentralizedLDA(method=CDADT(momentum=False), tol=1e-6, random_state=0).fit(X, Y)
     assert plain.score(X, Y) == 1.0
     with pytest.raises(destiny.MismatchError, match="cdadt"):
-        fit(method=destiny.DestinyMomentum())
+        fit(method=destiny.DestinyAccelerated())
     data = load_iris(return_X_y=True)
     ours = cross_val_score(DecentralizedLDA(n_agents=3, random_state=0), *data, cv=3)
     np.testing.assert_array_equal(ours, cross_val_score(LinearDiscriminantAnalysis(), *data, cv=3))

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from destiny.estimators import DecentralizedPCA, OrthogonalRegression, SparseDictionary
+from destiny.estimators import DecentralizedOLSRClassifier, DecentralizedPCA, DecentralizedSparseDictionary
 from destiny.estimators.averager import Averager
 
 SHARED = (
@@ -67,12 +67,12 @@ def test_pca_of_digits(agents):
     assert_is_pca(found, digits, 10)
     assert found.network_.agents == agents
     assert len(found.history_) == 0  # covariances were averaged
-    assert "the model of destiny-newton: about" in found.notes_[0]
+    assert "the model of averaged-model: about" in found.notes_[0]
 
 
 def test_pca_of_digits_by_momentum():
     digits = load_digits().data
-    found = DecentralizedPCA(10, method="destiny-momentum", random_state=0).fit(digits)
+    found = DecentralizedPCA(10, method="destiny-accelerated", random_state=0).fit(digits)
     assert_is_pca(found, digits, 10)
     assert found.history_.last["round"] < found.n_rounds_  # the averages cost rounds too
 
@@ -128,8 +128,8 @@ def test_sparse_rows_are_never_written_out():
     assert_is_pca(found, sparse.csr_array(X).toarray(), 2, rows=rows)
     assert DecentralizedPCA(2, random_state=0).fit(rows[:5]).converged_  # three agents without rows
     labels = np.arange(80) % 3
-    sparsely = OrthogonalRegression(random_state=0, tol=1e-8).fit(rows, labels)
-    densely = OrthogonalRegression(random_state=0, tol=1e-8).fit(sparse.csr_array(X).toarray(), labels)
+    sparsely = DecentralizedOLSRClassifier(random_state=0, tol=1e-8).fit(rows, labels)
+    densely = DecentralizedOLSRClassifier(random_state=0, tol=1e-8).fit(sparse.csr_array(X).toarray(), labels)
     assert np.allclose(sparsely.coef_, densely.coef_, atol=1e-5)
 
 
@@ -180,7 +180,9 @@ def test_random_state_decides_and_parameters_stay(X):
 
 def test_a_pipeline_and_names_of_columns(X):
     y = X[:, 1] > X[:, 1].mean()
-    pipe = make_pipeline(DecentralizedPCA(2, random_state=0), OrthogonalRegression(random_state=0)).fit(X, y)
+    pipe = make_pipeline(
+        DecentralizedPCA(2, random_state=0), DecentralizedOLSRClassifier(random_state=0)
+    ).fit(X, y)
     assert list(pipe[:1].get_feature_names_out()) == ["decentralizedpca0", "decentralizedpca1"]
     reference = make_pipeline(PCA(2), LinearDiscriminantAnalysis()).fit(X, y)
     assert (pipe.predict(X) == reference.predict(X)).mean() > 0.95
@@ -188,13 +190,13 @@ def test_a_pipeline_and_names_of_columns(X):
 
 def test_too_few_rounds_are_told_with_the_reason(X):
     with pytest.warns(ConvergenceWarning, match="out of rounds: 30 of 30 used") as told:
-        found = DecentralizedPCA(2, method="destiny-momentum", max_rounds=30, random_state=0).fit(X)
+        found = DecentralizedPCA(2, method="destiny-accelerated", max_rounds=30, random_state=0).fit(X)
     assert told[0].filename == __file__
     assert not found.converged_
 
 
 @dataclass(frozen=True)
-class Interrupted(destiny.DestinyMomentum):
+class Interrupted(destiny.DestinyAccelerated):
     """Somebody presses Ctrl-C while it runs."""
 
     def init(self, X, agents):
@@ -232,12 +234,14 @@ REFUSED = {
     "silo 1: X has 5 features, but": lambda X: DecentralizedPCA().fit([X, X[:, 1:]]),
     "silo 1: Input X contains NaN": lambda X: DecentralizedPCA().fit([X, X * np.nan]),
     "at least 2 rows; found 1": lambda X: DecentralizedPCA().fit([X[:1], X[:0]]),
-    "at least 2 classes; found 1": lambda X: OrthogonalRegression().fit(X, np.ones(61)),
-    "labels of each of the 2 silos, in a list; found 1": lambda X: OrthogonalRegression().fit(
+    "at least 2 classes; found 1": lambda X: DecentralizedOLSRClassifier().fit(X, np.ones(61)),
+    "labels of each of the 2 silos, in a list; found 1": lambda X: DecentralizedOLSRClassifier().fit(
         [X, X], [np.ones(61)]
     ),
-    "target_scale must be a positive": lambda X: OrthogonalRegression(target_scale=0).fit(X, X[:, 0] > 1000),
-    "found none at any agent": lambda X: SparseDictionary(1).fit([X[:0]]),
+    "target_scale must be a positive": lambda X: DecentralizedOLSRClassifier(target_scale=0).fit(
+        X, X[:, 0] > 1000
+    ),
+    "found none at any agent": lambda X: DecentralizedSparseDictionary(1).fit([X[:0]]),
 }
 
 
@@ -250,7 +254,7 @@ def test_mistakes_are_told_in_a_sentence(sentence, X):
 def test_regression_classifies_digits_about_as_well_as_lda():
     X, y = load_digits(return_X_y=True)
     train, test, known, asked = train_test_split(X, y, random_state=0)
-    found = OrthogonalRegression(random_state=0).fit(train, known)
+    found = DecentralizedOLSRClassifier(random_state=0).fit(train, known)
     assert found.score(test, asked) > LinearDiscriminantAnalysis().fit(train, known).score(test, asked) - 0.02
     assert np.allclose(found.components_ @ found.components_.T, np.eye(9), atol=1e-9)
     assert np.allclose(found.means_, [train[known == c].mean(axis=0) for c in range(10)], atol=1e-9)
@@ -260,7 +264,7 @@ def test_regression_classifies_digits_about_as_well_as_lda():
 def test_regression_predicts_as_lda_does_in_the_reduced_space(X, rng):
     y = rng.choice(["a", "b", "c"], len(X), p=[0.2, 0.3, 0.5])
     X = X + 3 * (y == "a")[:, None] + 2 * (y == "b")[:, None] * np.eye(6)[1]
-    found = OrthogonalRegression(random_state=0).fit(np.array_split(X, 4), np.array_split(y, 4))
+    found = DecentralizedOLSRClassifier(random_state=0).fit(np.array_split(X, 4), np.array_split(y, 4))
     inside = LinearDiscriminantAnalysis(solver="lsqr").fit(found.transform(X), y)
     assert (found.predict(X) == inside.predict(found.transform(X))).all()
     assert found.score(X, y) > 0.6
@@ -270,10 +274,12 @@ def test_agents_without_rows_or_without_some_classes_take_part(X):
     y = np.repeat([2, 5, 9], [20, 20, 21])
     X = X + y[:, None]
     cuts = [0, 20, 40]  # nobody has two classes, one has none
-    found = OrthogonalRegression(random_state=0).fit(np.split(X, cuts), [np.empty(0), *np.split(y, cuts[1:])])
+    found = DecentralizedOLSRClassifier(random_state=0).fit(
+        np.split(X, cuts), [np.empty(0), *np.split(y, cuts[1:])]
+    )
     assert found.classes_.dtype == y.dtype
     assert found.classes_.tolist() == [2, 5, 9]
-    pooled = OrthogonalRegression(n_agents=1).fit(X, y)
+    pooled = DecentralizedOLSRClassifier(n_agents=1).fit(X, y)
     assert (found.predict(X) == pooled.predict(X)).mean() > 0.95
     assert np.allclose(found.priors_, [20 / 61, 20 / 61, 21 / 61])
 
@@ -281,7 +287,7 @@ def test_agents_without_rows_or_without_some_classes_take_part(X):
 def test_regression_is_a_stationary_point_of_least_squares(X, rng):
     y = rng.integers(0, 2, len(X))
     X = X - 2 * y[:, None]
-    found = OrthogonalRegression(random_state=0, tol=1e-10, n_agents=3).fit(X, y)
+    found = DecentralizedOLSRClassifier(random_state=0, tol=1e-10, n_agents=3).fit(X, y)
     # One component: (C C^T + nu I) x = C t for a ridge nu, hence x, C C^T x and C t lie in one plane.
     C = X - X.mean(axis=0)
     x = found.components_[0]
@@ -295,7 +301,7 @@ def test_rows_along_the_elements_of_a_dictionary_give_them_exactly(p, rng):
     # One code per row: the sum of fourth powers is largest at the elements themselves, and nowhere else.
     Q = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     rows = np.repeat(Q, 5, axis=0) * rng.standard_normal((40, 1)) * 7
-    found = SparseDictionary(p, random_state=0).fit(rows)
+    found = DecentralizedSparseDictionary(p, random_state=0).fit(rows)
     match = np.abs(found.components_ @ Q.T)
     assert np.allclose(match.max(axis=1), 1, rtol=0, atol=1e-6)
     assert len(set(match.argmax(axis=1))) == p
@@ -309,7 +315,7 @@ def test_rows_along_the_elements_of_a_dictionary_give_them_exactly(p, rng):
 def test_a_planted_dictionary_is_found_again(rng):
     Q = np.linalg.qr(rng.standard_normal((8, 8)))[0]
     codes = rng.standard_normal((4000, 8)) * (rng.random((4000, 8)) < 0.1)
-    match = np.abs(SparseDictionary(random_state=0).fit(codes @ Q).components_ @ Q.T)
+    match = np.abs(DecentralizedSparseDictionary(random_state=0).fit(codes @ Q).components_ @ Q.T)
     assert (match.max(axis=1) > 0.98).all()  # as far as 4000 rows tell
     assert len(set(match.argmax(axis=1))) == 8
 
@@ -364,7 +370,7 @@ def test_a_variance_beyond_the_tolerance_is_not_called_converged():
     rng = np.random.default_rng(4)
     table = rng.standard_normal((300, 5)) * [1e6, 1, 0.5, 0.3, 0.4]
     with pytest.warns(ConvergenceWarning, match="of the largest, which a tol of 1e-10 does not see: scale"):
-        assert not DecentralizedPCA(2, method="destiny-momentum", random_state=0).fit(table).converged_
+        assert not DecentralizedPCA(2, method="destiny-accelerated", random_state=0).fit(table).converged_
     known = PCA(svd_solver="full").fit(table)
     for components in (2, None):  # nothing is searched for
         whole = DecentralizedPCA(components, random_state=0).fit(table)
@@ -397,7 +403,7 @@ def test_numbers_beyond_reason_are_refused(factor):
 def test_labels_of_different_types_are_refused():
     rows, labels = np.random.default_rng(0).standard_normal((40, 3)), np.arange(40) % 2
     with pytest.raises(destiny.ProblemError, match="of one type at all agents; found numbers and text"):
-        OrthogonalRegression().fit([rows[:20], rows[20:]], [labels[:20], labels[20:].astype(str)])
+        DecentralizedOLSRClassifier().fit([rows[:20], rows[20:]], [labels[:20], labels[20:].astype(str)])
 
 
 @pytest.mark.parametrize(
@@ -405,7 +411,7 @@ def test_labels_of_different_types_are_refused():
 )
 def test_settings_are_checked_under_their_names(setting):
     with pytest.raises(destiny.SettingsError, match=f"^{next(iter(setting))} must be"):
-        DecentralizedPCA(2, method="destiny-momentum", **setting).fit(
+        DecentralizedPCA(2, method="destiny-accelerated", **setting).fit(
             np.random.default_rng(0).standard_normal((30, 4))
         )
 

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from destiny.estimators import DecentralizedPCA, OrthogonalRegression, SparseDictionary
+from destiny.estimators import DecentralizedOLSRClassifier, DecentralizedPCA, DecentralizedSparseDictionary
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
@@ -39,13 +39,13 @@ def pca(p=2, **options):
 
 
 def regression(**options):
-    return OrthogonalRegression(random_state=0, **options)
+    return DecentralizedOLSRClassifier(random_state=0, **options)
 
 
 @pytest.fixture(scope="module")
 def fitted():
     """One of each, fitted to silos."""
-    return pca().fit(SILOS), regression().fit(SILOS, SILO_LABELS), SparseDictionary(2).fit(SILOS)
+    return pca().fit(SILOS), regression().fit(SILOS, SILO_LABELS), DecentralizedSparseDictionary(2).fit(SILOS)
 
 
 # Silos in, silos out.
@@ -282,7 +282,7 @@ REFUSED = {
     "of the network, 5; found 3": lambda: pca(n_agents=3, network=networks.ring(5)).fit(ROWS),
     "of the network, 1; found 3": lambda: pca(n_agents=3).fit_local(ROWS),
     "algorithm must be an object": lambda: pca(None, method=7).fit(ROWS),
-    "algorithm must be one of the methods of": lambda: pca(None, method="newton").fit(ROWS),
+    "algorithm must be a method of": lambda: pca(None, method="newton").fit(ROWS),
     "found 1000.5 and others (Unknown label type: continuous): put": lambda: regression().fit(
         ROWS, ROWS[:, 0] * 0 + np.linspace(1000.5, 2000, 60)
     ),

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sparse
 
 import destiny
-from destiny.problems import OLSR, PCA, Privacy, centred, pca, pooled
+from destiny.problems import OLSR, PCA, Privacy, centered, pca, pooled
 from destiny.problems.data import row_blocks, rows
 
 pytest.importorskip("sklearn")
@@ -23,11 +23,11 @@ from sklearn.preprocessing import StandardScaler
 
 from destiny.estimators import (
     DecentralizedImputer,
+    DecentralizedOLSRClassifier,
     DecentralizedPCA,
     DecentralizedScaler,
+    DecentralizedSparseDictionary,
     DecentralizedSparsePCA,
-    OrthogonalRegression,
-    SparseDictionary,
 )
 
 WINE = StandardScaler().fit_transform(load_wine().data) + 3
@@ -40,7 +40,7 @@ Y = np.split(LABELS[ORDER], CUTS)
 
 @pytest.fixture
 def tiny_blocks(monkeypatch):
-    """17 rows of wine in a block, and no centred copy of anything."""
+    """17 rows of wine in a block, and no centered copy of anything."""
     monkeypatch.setattr(row_blocks, "BLOCK", 17 * 13)
     monkeypatch.setattr(rows, "LARGE", 0)
 
@@ -60,7 +60,7 @@ ESTIMATORS = [
     DecentralizedPCA(n_components=2, random_state=0),
     DecentralizedPCA(random_state=0),
     DecentralizedSparsePCA(n_components=2, alpha=0.05, random_state=0),
-    OrthogonalRegression(random_state=0, tol=1e-7),
+    DecentralizedOLSRClassifier(random_state=0, tol=1e-7),
     DecentralizedScaler(with_mean=False, random_state=0),
 ]
 
@@ -94,7 +94,7 @@ def test_a_pipeline_over_files_keeps_nothing(tiny_blocks, tmp_path):
         np.concatenate([part[:] for part in codes]), theirs.transform(np.concatenate(SILOS)), atol=1e-7
     )
     np.testing.assert_allclose(scaled[0][3:5], theirs[0].transform(SILOS[0][3:5]), atol=1e-12)
-    model = OrthogonalRegression(random_state=0).fit(scaled, Y)
+    model = DecentralizedOLSRClassifier(random_state=0).fit(scaled, Y)
     assert model.score(scaled, Y) > 0.95
     assert [len(part) for part in model.predict(scaled)] == [70, 50, 58]
 
@@ -108,8 +108,10 @@ def test_whole_numbers_and_single_precision_are_computed_in_double(tiny_blocks, 
         np.testing.assert_allclose(found.components_, theirs.components_, atol=1e-6)
         assert found.components_.dtype == (np.float32 if dtype == np.float32 else np.float64)
         np.testing.assert_allclose(found.explained_variance_, theirs.explained_variance_, rtol=1e-6)
-    dictionary = SparseDictionary(2, random_state=0, tol=1e-4).fit(files_of(tmp_path, tables, np.uint8))
-    same = SparseDictionary(2, random_state=0, tol=1e-4).fit(tables)
+    dictionary = DecentralizedSparseDictionary(2, random_state=0, tol=1e-4).fit(
+        files_of(tmp_path, tables, np.uint8)
+    )
+    same = DecentralizedSparseDictionary(2, random_state=0, tol=1e-4).fit(tables)
     np.testing.assert_allclose(dictionary.components_, same.components_, atol=1e-6)
 
 
@@ -141,7 +143,7 @@ def test_sparse_rows_are_never_written_out(monkeypatch):
     pca.solution(PCA(silos, 2))
 
 
-@pytest.mark.parametrize("wrap", [lambda p: p, centred, lambda p: centred(p, standardise=True)])
+@pytest.mark.parametrize("wrap", [lambda p: p, centered, lambda p: centered(p, standardize=True)])
 @pytest.mark.parametrize("kind", ["sparse", "large"])
 def test_problems_of_blocks_are_those_of_matrices(wrap, kind, monkeypatch):
     tables = thin(SILOS) if kind == "sparse" else SILOS
@@ -179,7 +181,7 @@ def test_problems_of_blocks_are_those_of_matrices(wrap, kind, monkeypatch):
 def test_sparse_problems_are_solved():
     rng = np.random.default_rng(1)
     matrices = [sparse.random_array((m, 30), density=0.2, format="csc", rng=rng) for m in (50, 20, 0, 70)]
-    problem = centred(PCA(matrices, 3))
+    problem = centered(PCA(matrices, 3))
     result = destiny.solve(problem, destiny.networks.ring(4), tolerance=1e-9)
     theirs = PooledPCA(3).fit(np.concatenate([matrix.toarray() for matrix in matrices]))
     assert destiny.stiefel.subspace_distance(result.X, theirs.components_.T) < 1e-7

@@ -77,8 +77,8 @@ def test_lda_and_cca_are_those_of_pooled_rows(messages):
 @pytest.mark.parametrize(
     "estimator",
     [
-        estimators.OrthogonalRegression(random_state=0),
-        estimators.SparseDictionary(2, random_state=0),
+        estimators.DecentralizedOLSRClassifier(random_state=0),
+        estimators.DecentralizedSparseDictionary(2, random_state=0),
     ],
     ids=lambda e: type(e).__name__,
 )
@@ -129,7 +129,7 @@ def test_of_matrices_with_noise_nothing_is_told_but_their_sum(noisy):
 @pytest.mark.parametrize("messages", [None, PRIVATE], ids=str)
 def test_an_answer_that_all_agents_have_is_not_averaged_again(messages):
     network = destiny.networks.star(5)
-    pca = estimators.DecentralizedPCA(2, method="destiny-krylov", network=network, messages=messages)
+    pca = estimators.DecentralizedPCA(2, method="averaged-krylov", network=network, messages=messages)
     pca.fit(SCALED_SILOS)
     run, sums = pca.history_["round"][-1], 2 if messages is None else 2 + 1  # means, variances; their sizes
     assert pca.n_rounds_ == run + sums * 2 * network.depth
@@ -171,13 +171,13 @@ def test_a_scaler_refuses_columns_too_small_for_private_sums():
     assert (estimators.DecentralizedScaler(messages=PRIVATE).fit(constant).scale_[1:] == 1).all()
 
 
-def test_a_regulariser_has_no_private_method():
+def test_a_regularizer_has_no_private_method():
     with pytest.raises(MismatchError, match=r"which destiny-prox does not use: .* or leave private out"):
         estimators.DecentralizedSparsePCA(2, messages=PRIVATE).fit(SCALED_SILOS)
 
 
 @pytest.mark.parametrize("network", ["star", "path"])
-def test_agents_with_one_neighbour_are_hidden_too(network):
+def test_agents_with_one_neighbor_are_hidden_too(network):
     ours = estimators.DecentralizedPCA(2, messages=PRIVATE, network=network).fit(SCALED_SILOS)
     np.testing.assert_allclose(ours.components_, PCA(2).fit(SCALED).components_, atol=1e-9)
 

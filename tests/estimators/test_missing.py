@@ -1,4 +1,4 @@
-"""`DecentralizedPCA(missing="ignore")`: gaps are left out, and filled from what was learnt."""
+"""`DecentralizedPCA(missing="ignore")`: gaps are left out, and filled from what was learned."""
 
 import re
 

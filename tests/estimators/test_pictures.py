@@ -94,7 +94,7 @@ def test_a_map_of_silos_has_means_and_ellipses_with_half_of_the_rows():
         np.testing.assert_allclose(np.ravel(mark.get_xydata()), own.mean(axis=0), atol=1e-12)
         assert share_within(ellipse.get_xydata(), own) == pytest.approx(0.5, abs=0.04)
     together = axes.lines[4].get_xydata()
-    np.testing.assert_allclose(together.mean(axis=0), 0, atol=0.05)  # the centre of all rows
+    np.testing.assert_allclose(together.mean(axis=0), 0, atol=0.05)  # the center of all rows
     spread = np.ptp(together, axis=0) / 2
     np.testing.assert_allclose(spread, np.sqrt(2 * np.log(2) * pca.explained_variance_), rtol=1e-3)
     texts = [text.get_text() for text in axes.get_legend().get_texts()]

@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from destiny.estimators import DecentralizedPCA, DecentralizedScaler, OrthogonalRegression
+from destiny.estimators import DecentralizedOLSRClassifier, DecentralizedPCA, DecentralizedScaler
 
 WINE = load_wine()
 ROWS = np.column_stack([WINE.data, np.full(178, 7.3), 1e5 + WINE.data[:, 0]])  # a constant, and a large mean
@@ -95,7 +95,9 @@ def test_a_pipeline_over_silos_is_that_of_pooled_rows():
     silos = [silo[:, :13] for silo in SILOS]
     labels = [silo[:, 0] > 13 for silo in SILOS]
     pipe = make_pipeline(
-        DecentralizedScaler(), DecentralizedPCA(2, random_state=0), OrthogonalRegression(random_state=0)
+        DecentralizedScaler(),
+        DecentralizedPCA(2, random_state=0),
+        DecentralizedOLSRClassifier(random_state=0),
     ).fit(silos, labels)
     pooled = make_pipeline(StandardScaler(), PCA(2, svd_solver="full")).fit(POOLED[:, :13])
     np.testing.assert_allclose(
@@ -119,7 +121,7 @@ def test_frames_and_types_are_kept():
 
 
 REFUSED = {
-    "sparse rows cannot be centred": lambda: DecentralizedScaler().fit(sparse.csr_array(POOLED)),
+    "sparse rows cannot be centered": lambda: DecentralizedScaler().fit(sparse.csr_array(POOLED)),
     "needs rows with numbers; found none": lambda: DecentralizedScaler().fit([POOLED[:0], POOLED[:0]]),
     "rows must have 15 columns; found 3": lambda: (
         DecentralizedScaler().fit(SILOS).inverse_transform(ROWS[:, :3])

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import destiny
-from destiny.estimators import DecentralizedSparsePCA, SparseDictionary
+from destiny.estimators import DecentralizedSparseDictionary, DecentralizedSparsePCA
 
 ROWS = np.random.default_rng(1).standard_normal((40, 12))
 
@@ -23,7 +23,7 @@ def fourth_powers(model):
 
 KINDS = {
     "sparse PCA": (DecentralizedSparsePCA(2, alpha=0.3, tol=1e-6), sparse_objective, 1),
-    "dictionary": (SparseDictionary(2, tol=1e-4), fourth_powers, -1),
+    "dictionary": (DecentralizedSparseDictionary(2, tol=1e-4), fourth_powers, -1),
 }
 
 
@@ -45,4 +45,4 @@ def test_the_best_of_several_starts_is_kept(kind):
 @pytest.mark.parametrize("n_init", [0, 1.5, "many"])
 def test_starts_are_counted_in_whole_numbers(n_init):
     with pytest.raises(destiny.SettingsError, match="n_init must be a whole number of at least 1; found"):
-        SparseDictionary(2, n_init=n_init).fit(ROWS)
+        DecentralizedSparseDictionary(2, n_init=n_init).fit(ROWS)

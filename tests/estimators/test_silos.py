@@ -35,12 +35,12 @@ from sklearn.preprocessing import StandardScaler
 from destiny.estimators import (
     DecentralizedImputer,
     DecentralizedLDA,
+    DecentralizedOLSRClassifier,
     DecentralizedPCA,
     DecentralizedScaler,
+    DecentralizedSparseDictionary,
     DecentralizedSparsePCA,
-    OrthogonalRegression,
     SiloFolds,
-    SparseDictionary,
 )
 
 DATA = load_breast_cancer(as_frame=True)
@@ -91,8 +91,8 @@ def test_a_pipeline_with_gaps_agrees_with_scikit_learn():
         DecentralizedPCA(n_components=2, random_state=0),
         DecentralizedSparsePCA(n_components=2, alpha=0.01, random_state=0),
         DecentralizedScaler(random_state=0),
-        SparseDictionary(2, random_state=0, tol=1e-3),
-        OrthogonalRegression(random_state=0),
+        DecentralizedSparseDictionary(2, random_state=0, tol=1e-3),
+        DecentralizedOLSRClassifier(random_state=0),
     ],
 )
 def test_silos_give_the_bits_of_a_list(estimator):
@@ -109,7 +109,7 @@ def test_silos_give_the_bits_of_a_list(estimator):
 
 def test_predictions_are_values_of_rows():
     scaled = DecentralizedScaler().fit_transform(SILOS)
-    model = OrthogonalRegression(random_state=0).fit(scaled, Y)
+    model = DecentralizedOLSRClassifier(random_state=0).fit(scaled, Y)
     predicted = model.predict(scaled)
     assert [len(part) for part in predicted] == [70, 60, 110]
     accuracy = accuracy_score(Y, predicted)
@@ -148,7 +148,7 @@ def test_folds_inside_each_silo():
 
 
 def test_cross_validation_and_search_of_scikit_learn():
-    pipe = make_pipeline(DecentralizedScaler(), OrthogonalRegression(random_state=0, tol=1e-2))
+    pipe = make_pipeline(DecentralizedScaler(), DecentralizedOLSRClassifier(random_state=0, tol=1e-2))
     splitter = SiloFolds(KFold(2, shuffle=True, random_state=0))
     scores = cross_val_score(pipe, SILOS, Y, cv=splitter)
     expected = [
@@ -316,9 +316,9 @@ def test_refusals_name_the_party():
     with pytest.raises(ProblemError, match="must have the 8 columns of fit; found 7"):
         pca.transform(silos_of(ROWS[:, :7]))
     with pytest.raises(ProblemError, match="silo 1: "):
-        OrthogonalRegression().fit(SILOS, [LABELS[:70], LABELS[:9], LABELS[130:]])
+        DecentralizedOLSRClassifier().fit(SILOS, [LABELS[:70], LABELS[:9], LABELS[130:]])
     with pytest.raises(ProblemError, match="needs dense rows; found sparse ones"):
-        SparseDictionary(2).fit(destiny.Silos([sparse.eye_array(4)]))
+        DecentralizedSparseDictionary(2).fit(destiny.Silos([sparse.eye_array(4)]))
     with pytest.raises(ProblemError, match="would pool the rows"):
         StandardScaler().fit(SILOS)
     frame = destiny.Silos([FRAME.iloc[:70], FRAME.iloc[70:]])

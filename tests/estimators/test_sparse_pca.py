@@ -19,8 +19,8 @@ OPTIONS = {"n_agents": 5, "tol": 1e-6, "random_state": 0}
 
 def explained(X, V):
     """Share of the variance in the span of the rows of V."""
-    centred = X - X.mean(axis=0)
-    return np.sum((centred @ np.linalg.qr(V.T)[0]) ** 2) / np.sum(centred**2)
+    centered = X - X.mean(axis=0)
+    return np.sum((centered @ np.linalg.qr(V.T)[0]) ** 2) / np.sum(centered**2)
 
 
 @pytest.fixture(scope="module")

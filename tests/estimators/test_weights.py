@@ -13,7 +13,7 @@ pytest.importorskip("sklearn")
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
-from destiny.estimators import DecentralizedPCA, OrthogonalRegression, SparseDictionary
+from destiny.estimators import DecentralizedOLSRClassifier, DecentralizedPCA, DecentralizedSparseDictionary
 from destiny.estimators.pca import complete
 
 RNG = np.random.default_rng(0)
@@ -31,7 +31,7 @@ def pca(p=2, **options):
 
 
 def regression():
-    return OrthogonalRegression(random_state=0, tol=1e-8)
+    return DecentralizedOLSRClassifier(random_state=0, tol=1e-8)
 
 
 @pytest.mark.parametrize("p", [2, None])
@@ -85,8 +85,8 @@ def test_classes_of_weighted_rows():
 
 def test_dictionaries_of_weighted_rows():
     options = {"n_components": 2, "random_state": 0, "tol": 1e-9}
-    expected = SparseDictionary(**options).fit(REPEATED)
-    found = SparseDictionary(**options).fit(SILOS, sample_weight=SILO_WEIGHTS)
+    expected = DecentralizedSparseDictionary(**options).fit(REPEATED)
+    found = DecentralizedSparseDictionary(**options).fit(SILOS, sample_weight=SILO_WEIGHTS)
     np.testing.assert_allclose(found.components_, expected.components_, atol=1e-6)
     np.testing.assert_allclose(found.fourth_moments_, expected.fourth_moments_, rtol=1e-6)
     assert found.n_samples_ == expected.n_samples_ == WEIGHTS.sum()
@@ -144,7 +144,9 @@ REFUSED = {
         privacy=destiny.problems.Privacy(epsilon=1.0, delta=1e-6, bound=10.0)
     ).fit(ROWS, sample_weight=WEIGHTS),
     "at least 2 classes; found 1": lambda: regression().fit(ROWS, LABELS, LABELS == 2),
-    "must not be zero in all rows": lambda: SparseDictionary(1).fit(ROWS, sample_weight=np.zeros(60)),
+    "must not be zero in all rows": lambda: DecentralizedSparseDictionary(1).fit(
+        ROWS, sample_weight=np.zeros(60)
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import destiny
 from destiny.algorithms import ADSA, DGD, DRGTA, PLAM, DeEPCA, WenYin
-from destiny.experiments.compare import best, labelled
+from destiny.experiments.compare import best, labeled
 from tests.helpers.small_problems import small_problem
 
 FILE = """
@@ -74,7 +74,7 @@ def test_all_start_from_the_same_point(network):
 
 
 def test_labels_of_a_sequence_are_kinds_told_apart():
-    assert list(labelled([DeEPCA(), DeEPCA(rounds=3), DGD()])) == ["deepca", "deepca 2", "dgd"]
+    assert list(labeled([DeEPCA(), DeEPCA(rounds=3), DGD()])) == ["deepca", "deepca 2", "dgd"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_arguments_are_checked(network, methods, options, sentence):
 
 def test_what_cannot_stop_by_itself_is_skipped(network):
     found = destiny.compare(
-        small_problem("pca"), network, [destiny.Destiny(), DeEPCA()], decentralised=True, rounds=300
+        small_problem("pca"), network, [destiny.Destiny(), DeEPCA()], local_stopping=True, rounds=300
     )
     assert list(found.results) == ["destiny"]
     assert "no local residual" in found.skipped["deepca"]

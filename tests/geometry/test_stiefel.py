@@ -36,7 +36,7 @@ def test_inner_and_norm_match_traces(rng):
     np.testing.assert_allclose(stiefel.norm(X), [np.linalg.norm(a) for a in X])
 
 
-def test_inner_of_one_matrix_does_not_depend_on_its_neighbours(rng):
+def test_inner_of_one_matrix_does_not_depend_on_its_neighbors(rng):
     X, Y = rng.standard_normal((2, 7, 33, 5))
     assert (stiefel.inner(X, Y)[3:5] == stiefel.inner(X[3:5], Y[3:5])).all()
 

@@ -113,8 +113,8 @@ class Party:
         edges = self.network.edges
         linked = sorted(int(edge.sum()) - i for edge in edges if i in edge)
         diameter = "" if self.whole else f"diameter = {self.network.diameter}"
-        neighbours = "".join(
-            f'[[neighbour]]\nname = "{self.name(j)}"\nindex = {j}\naddress = "{self.at(j)}:{7000 + j}"\n'
+        neighbors = "".join(
+            f'[[neighbor]]\nname = "{self.name(j)}"\nindex = {j}\naddress = "{self.at(j)}:{7000 + j}"\n'
             for j in linked
         )
         (home / "agent.toml").write_text(
@@ -146,7 +146,7 @@ key = "key.pem"
 [messages]
 {parts["messages"]}
 {self.whole}
-{neighbours}"""
+{neighbors}"""
         )
 
     @cached_property
@@ -156,8 +156,8 @@ key = "key.pem"
             return self.algorithm
         table = tomllib.loads(self.algorithm)
         problem = read(AgentProblem, tomllib.loads(self.problem), "[problem]")
-        learnt = scaffold._with_network_facts(table, problem, self.network)
-        lines = [f"{key} = {to_value(value)}" for key, value in learnt.items() if key not in table]
+        learned = scaffold._with_network_facts(table, problem, self.network)
+        lines = [f"{key} = {to_value(value)}" for key, value in learned.items() if key not in table]
         return "\n".join([self.algorithm, *lines])
 
     def settings(self, i: int) -> agents.Settings:
@@ -200,12 +200,12 @@ key = "key.pem"
         """The same run in one process."""
         asked = self.asked
         (algorithm,) = asked.algorithms.values()
-        decentralised = asked.stop.get("tolerance", 1) > 0
+        local_stopping = asked.stop.get("tolerance", 1) > 0
         return destiny.solve(
             asked.problem,
             asked.network,
             None if algorithm is None else as_algorithm(algorithm),
-            decentralised=decentralised,
+            local_stopping=local_stopping,
             every=0,
             **asked.stop,
             engine=destiny.engines.local(1),

@@ -46,7 +46,7 @@ class AsyncAgents:
         """All wake once and hear everything."""
         messages = [self.wake(i) for i in range(len(self.agents))]
         for i, message in enumerate(messages):
-            for j in self.agents[i].neighbours:
+            for j in self.agents[i].neighbors:
                 self.deliver(message, j)
 
     def restart(self, i, state):
@@ -69,7 +69,7 @@ class AsyncAgents:
             if rng.random() < 0.02:
                 kept[i] = self.states[i]
             message = self.wake(i)
-            pending += [(j, message) for j in self.agents[i].neighbours if rng.random() >= loss]
+            pending += [(j, message) for j in self.agents[i].neighbors if rng.random() >= loss]
             rng.shuffle(pending)
             later = []
             for j, sent in pending:

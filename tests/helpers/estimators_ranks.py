@@ -11,11 +11,11 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators import (
     DecentralizedCCA,
     DecentralizedLDA,
+    DecentralizedOLSRClassifier,
     DecentralizedPCA,
     DecentralizedRidge,
     DecentralizedScaler,
-    OrthogonalRegression,
-    SparseDictionary,
+    DecentralizedSparseDictionary,
 )
 
 RANKS = 3
@@ -23,8 +23,8 @@ LABELS = (["ash", "elm"], ["elm", "oak"], ["oak"])  # no rank knows all of them
 ESTIMATORS = {
     "pca": DecentralizedPCA(2, random_state=0),
     "all components": DecentralizedPCA(random_state=0),
-    "regression": OrthogonalRegression(random_state=0),
-    "dictionary": SparseDictionary(2, random_state=0),
+    "regression": DecentralizedOLSRClassifier(random_state=0),
+    "dictionary": DecentralizedSparseDictionary(2, random_state=0),
     "scaler": DecentralizedScaler(random_state=0),
     "gaps": DecentralizedPCA(2, missing="ignore", tol=1e-8, random_state=0),
     "weighted": DecentralizedPCA(2, random_state=0),
@@ -33,7 +33,7 @@ ESTIMATORS = {
     "wide": DecentralizedPCA(2, random_state=0),
     "ridge": DecentralizedRidge(random_state=0),
     "private": DecentralizedPCA(2, random_state=0, messages="private"),
-    "private run": DecentralizedPCA(2, method="destiny-krylov", random_state=0, messages="private"),
+    "private run": DecentralizedPCA(2, method="averaged-krylov", random_state=0, messages="private"),
 }
 
 

@@ -32,9 +32,9 @@ def running(folder: Path, rounds: int = 5, label: str = "DESTINY", problem: str 
 
 
 def agent(folder: Path, name: str, late: dict[str, bool], run: str = "trial") -> None:
-    """An agent that runs; ``late``: whether it waits for each of its neighbours."""
+    """An agent that runs; ``late``: whether it waits for each of its neighbors."""
     same = {"state": "connected", "round": 6, "received": 800, "sent": 900}
-    neighbours = [
+    neighbors = [
         {"name": other, "index": k, "late": waits, **same} for k, (other, waits) in enumerate(late.items())
     ]
     write(
@@ -55,7 +55,7 @@ def agent(folder: Path, name: str, late: dict[str, bool], run: str = "trial") ->
             "residual": 1e-3,
             "feasibility": 1e-9,
             "tolerance": 1e-8,
-            "neighbours": neighbours,
+            "neighbors": neighbors,
             "history": [[1, 1.0, 0.1], [4, 0.1, 0.01], [7, 1e-3, 1e-9]],
         },
     )

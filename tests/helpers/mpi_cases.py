@@ -19,10 +19,10 @@ from destiny.extensions import byzantine
 from destiny.problems.private_products import PrivateProductsPCA
 from destiny.protocols import Agents, Array
 from destiny.storage.checkpoint import flatten
-from tests.helpers.small_problems import generalised, procrustes, small_problem
+from tests.helpers.small_problems import generalized, procrustes, small_problem
 
 SCATTERED = (
-    *("destiny", "links fail", "agree", "one entry", "8 bits", "generalised", "faps", "destiny-newton"),
+    *("destiny", "links fail", "agree", "one entry", "8 bits", "generalized", "faps", "averaged-model"),
     *("private sums", "private krylov", "private lbfgs", "private products"),
 )
 NOTED = ("private", "private products")  # notes are those of the problem itself, which `Watched` hides
@@ -69,7 +69,7 @@ class Watched:
             problem.agents,
             problem.kind,
         )
-        self.generalised = getattr(problem, "generalised", False)
+        self.generalized = getattr(problem, "generalized", False)
         self.quadratic = getattr(problem, "quadratic", False)  # as the default method depends on it
         self.batches = getattr(problem, "batches", ())
         self.asked: list[int] = []
@@ -99,7 +99,7 @@ def cases() -> dict[str, tuple]:
     ring = nets.ring(AGENTS)
     pca = small_problem("pca", AGENTS)
     short = {"rounds": 60}
-    agreeing = {"rounds": 900, "decentralised": True, "tolerance": 1e-4, "every": 0}
+    agreeing = {"rounds": 900, "local_stopping": True, "tolerance": 1e-4, "every": 0}
     private = {"messages": "private"}
     eight = {"messages": destiny.Quantized(8)}
     found: dict[str, tuple] = {
@@ -111,8 +111,8 @@ def cases() -> dict[str, tuple]:
         "agree": (pca, fixed, None, agreeing),
         "other state": (pca, ring, Drift(), short),
         "one entry": ([Scalar(i) for i in range(AGENTS)], ring, None, {"start": np.ones((1, 1)), **short}),
-        "generalised": (generalised(AGENTS), fixed, None, {"rounds": 120}),
-        "generalised agree": (generalised(AGENTS), fixed, None, agreeing),
+        "generalized": (generalized(AGENTS), fixed, None, {"rounds": 120}),
+        "generalized agree": (generalized(AGENTS), fixed, None, agreeing),
         "square": (procrustes(AGENTS)[0], fixed, None, {"rounds": 300, "seconds": 600.0, "tolerance": 1e-5}),
         "diverges": (pca, ring, destiny.Destiny(1e9, destiny.steps.Constant(10.0)), short),
         "own starts": (pca, ring, None, {"start": starts(), **short}),
@@ -123,7 +123,7 @@ def cases() -> dict[str, tuple]:
     found |= {
         "private sums": (pca, ring, None, {"rounds": 150, **private}),
         "private agree": (pca, ring, None, agreeing | private),
-        "private krylov": (pca, fixed, "destiny-krylov", short | private),
+        "private krylov": (pca, fixed, "averaged-krylov", short | private),
         "private lbfgs": (small_problem("sdl", AGENTS), fixed, None, short | private),
         "8 bits": (pca, ring, None, {"rounds": 150, **eight}),
         "8 bits agree": (pca, ring, None, agreeing | eight),

@@ -10,7 +10,7 @@ import destiny
 from destiny.algorithms import DeEPCA
 from destiny.experiments import result_folder
 
-METHODS: dict[str, Any] = {"DESTINY": destiny.DestinyMomentum(), "DeEPCA": DeEPCA()}
+METHODS: dict[str, Any] = {"DESTINY": destiny.DestinyAccelerated(), "DeEPCA": DeEPCA()}
 
 
 def write_run(folder: Path, problem, network, methods=None, rounds=400, **facts) -> dict[str, destiny.Result]:
@@ -33,13 +33,13 @@ def olsr(folder: Path):
     kinds = rng.integers(0, 3, 60)
     C = rng.standard_normal((8, 60)) / 4 + np.eye(8)[kinds].T
     problem = destiny.problems.olsr.from_data(C.T, np.eye(3)[kinds], agents=4)
-    methods = {"DESTINY": destiny.DestinyMomentum()}
+    methods = {"DESTINY": destiny.DestinyAccelerated()}
     return write_run(folder, problem, destiny.networks.ring(4), methods, classes=["ant", "bee", "<cat>"])
 
 
 def sdl(folder: Path, image=(4, 4)):
     problem = destiny.problems.sdl.synthetic(n=16, m=200, p=5, agents=4, seed=0)
-    methods = {"DESTINY": destiny.DestinyMomentum()}
+    methods = {"DESTINY": destiny.DestinyAccelerated()}
     return write_run(folder, problem, destiny.networks.ring(4), methods, rounds=60, image=image)
 
 

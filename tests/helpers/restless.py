@@ -37,7 +37,7 @@ class Restless(AsyncAlgorithmBase):
 
     def start(self, X, agent):
         zero = np.zeros(())
-        return RestlessState(X, zero, zero, zero, np.zeros(len(agent.neighbours)))
+        return RestlessState(X, zero, zero, zero, np.zeros(len(agent.neighbors)))
 
     def restart(self, state, life):
         return replace(state, life=np.asarray(float(life)), count=np.zeros(()))
@@ -49,17 +49,17 @@ class Restless(AsyncAlgorithmBase):
     def answer(self, state, inbox, agent):
         stamps = state.stamps.copy()
         for message in inbox:
-            k = int(np.flatnonzero(agent.neighbours == int(message.sender))[0])
+            k = int(np.flatnonzero(agent.neighbors == int(message.sender))[0])
             stamps[k] = max(stamps[k], float(message.stamp))
         s = replace(state, count=np.asarray(state.count + 1), stamps=stamps)
         heard = np.zeros(agent.agents)
-        heard[agent.neighbours] = stamps
+        heard[agent.neighbors] = stamps
         stamp = np.asarray(LIFE * s.life + s.count)
         return s, RestlessMessage(np.asarray(float(agent.index)), stamp, heard, s.X)
 
     def relink(self, state, before, agent):
         known = dict(zip(before.tolist(), state.stamps, strict=True))
-        return replace(state, stamps=np.array([known.get(int(j), 0.0) for j in agent.neighbours]))
+        return replace(state, stamps=np.array([known.get(int(j), 0.0) for j in agent.neighbors]))
 
     def residual(self, state):
         key = [int(state.life), int(state.count), int(1e6 * abs(state.X.sum()))]

@@ -95,7 +95,7 @@ class Lines:
             packet = os.read(device, 65536)
         except BlockingIOError:
             return
-        if packet[0] >> 4 != 4:  # neighbour discovery of IPv6
+        if packet[0] >> 4 != 4:  # neighbor discovery of IPv6
             return
         source, target = self.devices.index(device), packet[19] - 1  # the last byte of where it goes
         if not 0 <= target < len(self.devices):

@@ -22,11 +22,11 @@ def small_problem(kind: str, agents: int = 6, seed: int = 0):
     return destiny.problems.sdl.from_data(B.T, p=3, agents=agents)
 
 
-def generalised(agents: int = 6, kind: str = "pca", seed: int = 0):
+def generalized(agents: int = 6, kind: str = "pca", seed: int = 0):
     """A small problem with the constraint X^T M X = I; no M_i is regular, their sum is."""
     problem, rng = small_problem(kind, agents, seed), np.random.default_rng(seed + 1)
     factors = [rng.standard_normal((12, 8)) * 3.0 ** rng.integers(-1, 2) for _ in range(agents)]
-    return destiny.problems.Generalised(problem, [A @ A.T for A in factors])
+    return destiny.problems.Generalized(problem, [A @ A.T for A in factors])
 
 
 def procrustes(agents: int, n: int = 4, sign: int = -1, seed: int = 0):

@@ -115,8 +115,8 @@ def test_nobody_can_write_into_a_network():
     ids=lambda value: getattr(value, "name", None),
 )
 def test_regular_shapes_are_those_of_networkx(network, graph):
-    relabelled = nx.convert_node_labels_to_integers(graph, ordering="sorted")
-    assert {tuple(sorted(edge)) for edge in relabelled.edges} == set(map(tuple, network.edges.tolist()))
+    relabeled = nx.convert_node_labels_to_integers(graph, ordering="sorted")
+    assert {tuple(sorted(edge)) for edge in relabeled.edges} == set(map(tuple, network.edges.tolist()))
 
 
 @pytest.mark.parametrize(

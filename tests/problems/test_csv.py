@@ -109,7 +109,7 @@ def test_one_file_for_all(tmp_path):
 
 def test_samples_may_be_named_columns(tmp_path):
     """Their names differ from agent to agent, and may come twice."""
-    files = {"s0.csv": "tumour,tumour\n1,2\n3,4\n", "s1.csv": "healthy,other\n1,2\n3,4\n"}
+    files = {"s0.csv": "tumor,tumor\n1,2\n3,4\n", "s1.csv": "healthy,other\n1,2\n3,4\n"}
     problem = read(tmp_path, files, samples="columns", p=1)
     np.testing.assert_array_equal(problem.data.load(0).table, [[1, 3], [2, 4]])
     assert problem.column_names == {}
@@ -311,7 +311,7 @@ REFUSED = {
         {"columns": ["a", "age"]},
         "s0.csv must have one column 'age'; found a, b, c; correct columns",
     ),
-    "a misspelt column": (
+    "a misspelled column": (
         both("weight,height\n1,2\n"),
         {"index": "heigth"},
         "found 'height'; correct index",
@@ -414,7 +414,7 @@ def test_targets_are_held_to_the_same(tmp_path, case):
     assert sentence in str(caught.value)
 
 
-LABELLED = "id,y\nDoe; J,1\nRoe,3\nPoe,5\nLoe,6\n".replace("Doe; J", '"Doe, J"')
+LABELED = "id,y\nDoe; J,1\nRoe,3\nPoe,5\nLoe,6\n".replace("Doe; J", '"Doe, J"')
 BACKWARDS = "id,y\nLoe,6\nPoe,5\nRoe,3\n" + '"Doe, J",1\n'
 
 
@@ -423,9 +423,9 @@ def test_row_labels_of_data_and_targets_are_compared(tmp_path, whole):
     """Each agent compares its own two files; nothing about them is sent."""
     names = {"data": "all.csv", "targets": "y.csv"} if whole else {}
     keys = OLSR | names | {"index": "id", "target-index": "id"}
-    for text in (LABELLED, BACKWARDS):
-        files = both(PATIENTS) | {"t0.csv": LABELLED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
-        if text == LABELLED:
+    for text in (LABELED, BACKWARDS):
+        files = both(PATIENTS) | {"t0.csv": LABELED, "t1.csv": text, "all.csv": PATIENTS, "y.csv": text}
+        if text == LABELED:
             np.testing.assert_array_equal(read(tmp_path, files, **keys).tables[1].load(1).table[-1, 0], 6)
             continue
         with pytest.raises(
@@ -442,7 +442,7 @@ def test_an_agent_compares_row_labels_of_its_files(tmp_path):
         problem='kind = "olsr"\ndata = "x.csv"\ntargets = "y.csv"\nsamples = "rows"\nindex = "id"\n'
         'target-index = "id"',
     )
-    write(party.home(0), {"x.csv": PATIENTS, "y.csv": LABELLED})
+    write(party.home(0), {"x.csv": PATIENTS, "y.csv": LABELED})
     agents.read(party.home(0) / "agent.toml").problem.host([0])
     write(party.home(0), {"y.csv": BACKWARDS})
     with pytest.raises(DestinyError, match="found other row labels"):
@@ -544,7 +544,7 @@ def test_a_scale_of_zero_is_refused(tmp_path):
         read(tmp_path, both(PLAIN), scale=0)
 
 
-def test_letters_of_windows_programs_are_read_and_recognised(tmp_path):
+def test_letters_of_windows_programs_are_read_and_recognized(tmp_path):
     path = tmp_path / "w.csv"
     path.write_text("Größe;Straße\n1,5;3\n2,5;4\n", encoding="cp1252")
     keys = guess_keys(path)

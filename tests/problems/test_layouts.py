@@ -82,7 +82,7 @@ def two(one: Any, other: Any, tables: Any = None, refused: str = "", **settings:
     return Layout({"a.csv": one, "b.csv": other}, settings, tables, refused)
 
 
-def labelled(writer: Any, labels: list[Any], table: Any = TABLE, name: str = "a.csv", **more: Any) -> Layout:
+def labeled(writer: Any, labels: list[Any], table: Any = TABLE, name: str = "a.csv", **more: Any) -> Layout:
     return Layout({name: writer}, {"labels": "ward"} | more, [table], labels=labels)
 
 
@@ -363,9 +363,9 @@ LAYOUTS = {
         refused="'P3' instead of 'P1' in row 0",
     ),
     # Labels
-    "labels": labelled(WARD, ["A", "B", "A"]),
-    "labels beside an index": labelled(to_csv(WARDS, index=True), ["A", "B", "A"], index=0),
-    "labels beside R's row names": labelled(
+    "labels": labeled(WARD, ["A", "B", "A"]),
+    "labels beside an index": labeled(to_csv(WARDS, index=True), ["A", "B", "A"], index=0),
+    "labels beside R's row names": labeled(
         R_TABLE.replace(b'visits"', b'visits" "ward"')
         .replace(b"00\n", b'00 "A"\n')
         .replace(b"15\n", b'15 "B"\n'),
@@ -374,14 +374,14 @@ LAYOUTS = {
         sep=" ",
         index=0,
     ),
-    "labels beside names that nobody asked for": labelled(
+    "labels beside names that nobody asked for": labeled(
         to_csv(WARDS.assign(x="?", y="?").set_axis(["age", "bmi", "visits", "ward", "x", "x"], axis=1)),
         ["A", "B", "A"],
         columns=["age", "bmi", "visits"],
     ),
-    "labels of numbers": labelled(to_csv(wards([1, 2, 1])), [1, 2, 1]),
-    "labels 1.0": labelled(to_csv(wards([1.0, 2.0, 1.0])), [1, 2, 1]),
-    "labels with decimal commas": labelled(
+    "labels of numbers": labeled(to_csv(wards([1, 2, 1])), [1, 2, 1]),
+    "labels 1.0": labeled(to_csv(wards([1.0, 2.0, 1.0])), [1, 2, 1]),
+    "labels with decimal commas": labeled(
         to_csv(wards([3.5, 2.25, 1.0]), sep=";", decimal=","), [3.5, 2.25, 1.0], **EUROPE
     ),
     "labels with points, decimal commas told": refuses(
@@ -399,16 +399,16 @@ LAYOUTS = {
     "labels in na_values": refuses(
         to_csv(wards(["A", "unknown", "B"])), "none in row 1", labels="ward", na_values=["unknown"]
     ),
-    "labels of many digits": labelled(
+    "labels of many digits": labeled(
         beside("ward", *("12345678901234567890", "12345678901234567891", "1")),
         ["12345678901234567890", "12345678901234567891", "1"],
     ),
     "labels among the features": refuses(
         to_csv(wards([1, 2, 1])), "no feature", labels="ward", columns=["age", "ward"]
     ),
-    "labels True": labelled(to_csv(wards([True, False, True])), [True, False, True]),
-    "labels TRUE, as R writes": labelled(beside("ward", "TRUE", "FALSE", "TRUE"), [True, False, True]),
-    "labels, category": labelled(
+    "labels True": labeled(to_csv(wards([True, False, True])), [True, False, True]),
+    "labels TRUE, as R writes": labeled(beside("ward", "TRUE", "FALSE", "TRUE"), [True, False, True]),
+    "labels, category": labeled(
         to_parquet(wards(["A", "B", "A"], "category")), ["A", "B", "A"], name="a.parquet"
     ),
     "labels, category with a gap": refuses(
@@ -417,11 +417,11 @@ LAYOUTS = {
     "labels, text with a gap": refuses(
         to_parquet(wards(["A", None, "B"])), "none in row 1", "a.parquet", labels="ward"
     ),
-    "labels, Int64": labelled(to_parquet(wards([1, 2, 1], "Int64")), [1, 2, 1], name="a.parquet"),
+    "labels, Int64": labeled(to_parquet(wards([1, 2, 1], "Int64")), [1, 2, 1], name="a.parquet"),
     "labels, Int64 with a gap": refuses(
         to_parquet(wards([1, None, 2], "Int64")), "none in row 1", "a.parquet", labels="ward"
     ),
-    "labels, boolean": labelled(
+    "labels, boolean": labeled(
         to_parquet(wards([True, False, True], "boolean")), [True, False, True], name="a.parquet"
     ),
     "labels, boolean with a gap": refuses(
@@ -460,7 +460,7 @@ LAYOUTS = {
     "labels yes and Yes": two(
         to_csv(wards(["yes", "no", "no"])),
         to_csv(wards(["Yes", "No", "No"])),
-        refused="spelt alike",
+        refused="spelled alike",
         labels="ward",
     ),
     "labels a and A at one party": two(

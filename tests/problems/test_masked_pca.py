@@ -19,7 +19,7 @@ def data(seed, missing):
     return whole, np.where(rng.random((N, M)) < missing, np.nan, whole)
 
 
-def expectation_maximisation(A, p, ridge):
+def expectation_maximization(A, p, ridge):
     """Fill the gaps from the subspace, then take the subspace of the filled data, until nothing changes.
 
     Without gaps the best subspace is that of PCA for any ridge, so no step increases the objective.
@@ -49,7 +49,7 @@ def test_the_answer_is_that_of_em(seed, missing):
     problem = problems.masked_pca.from_data(A.T, P, agents=[60, 0, 20, 40])
     result = destiny.solve(problem, networks.ring(4), tolerance=1e-9)
     assert result.converged
-    assert distance(expectation_maximisation(A, P, problem.ridge), result.X) < 1e-7
+    assert distance(expectation_maximization(A, P, problem.ridge), result.X) < 1e-7
     assert distance(np.linalg.svd(whole)[0][:, :P], result.X) < 0.2  # and near what gaps hide
 
 
@@ -113,8 +113,8 @@ def test_blocks_of_samples_make_no_difference(monkeypatch):
         (lambda A: problems.MaskedPCA([A.T], 9), "p must lie between 1 and"),
         (lambda A: problems.PCA([A.T], P), "must be finite; found nan at sample"),
         (
-            lambda A: problems.centred(problems.MaskedPCA([A.T], P)),  # type: ignore[arg-type]
-            "only PCA and OLSR can be centred",
+            lambda A: problems.centered(problems.MaskedPCA([A.T], P)),  # type: ignore[arg-type]
+            "only PCA and OLSR can be centered",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import scipy.stats
 from scipy.special import ndtri
 
 import destiny
-from destiny.problems import Privacy, centred, pca
+from destiny.problems import Privacy, centered, pca
 from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import gaussian_delta, noise_ratio
 from destiny.problems.pca import PrivatePCA
@@ -148,12 +148,12 @@ def test_the_same_content_has_the_same_noise_and_other_content_other_noise():
     assert np.array_equal(matrices[0], matrices[2])
 
 
-# Centring
+# Centering
 
 
 def test_the_private_mean(rng):
     A = rng.standard_normal((5, 40_000)) + 3.0
-    hidden = centred(pca.private(pca.from_data(A.T, 2, 4), privacy(bound=4.0, mean_bound=12.0)))
+    hidden = centered(pca.private(pca.from_data(A.T, 2, 4), privacy(bound=4.0, mean_bound=12.0)))
     result = destiny.solve(hidden, destiny.networks.ring(4))
     assert result.mean == pytest.approx(A.mean(axis=1), abs=0.05)
     assert np.array_equal(result.mean, on_grid(result.mean, 12.0))
@@ -164,7 +164,7 @@ def test_the_private_mean(rng):
     assert totals.sums[-1] == pytest.approx(10_000, rel=1e-2)
     assert np.array_equal(totals.sizes, np.abs(totals.sums))  # nothing but what has noise is sent
     assert result.notes[:2] == [
-        "centred: the mean of 5 columns was subtracted (4 rounds)",
+        "centered: the mean of 5 columns was subtracted (4 rounds)",
         "differentially private: epsilon = 1, delta = 0.001, rows of norm 4 (each agent's noise suffices "
         "alone)",
     ]
@@ -185,7 +185,7 @@ def test_the_noise_of_the_sums_has_the_scale_of_the_formula():
     assert np.std(noise) == pytest.approx(expected, abs=4 * expected / math.sqrt(2 * noise.size))
 
 
-def test_centring_few_rows_under_much_noise_is_refused():
+def test_centering_few_rows_under_much_noise_is_refused():
     hidden = pca.private(problem(m=3), privacy(epsilon=0.01, seed=0))
     counts = [hidden.private_totals(i)[-1] for i in range(3)]
     agent = int(np.argmin(counts))
@@ -275,14 +275,14 @@ def test_settings_that_cannot_be_used(changes, sentence):
 def test_problems_that_cannot_be_private():
     with pytest.raises(destiny.ProblemError, match="only PCA can be private, once; found OLSR; give a PCA"):
         pca.private(destiny.problems.OLSR([np.eye(3)], [np.eye(3)]), privacy())
-    with pytest.raises(destiny.ProblemError, match="found Centred; make the problem private first"):
-        pca.private(centred(problem()), privacy())
+    with pytest.raises(destiny.ProblemError, match="found Centered; make the problem private first"):
+        pca.private(centered(problem()), privacy())
     with pytest.raises(destiny.ProblemError, match="once; found PrivatePCA"):
         pca.private(pca.private(problem(), privacy()), privacy())
     with pytest.raises(destiny.ProblemError, match=r"privacy must be destiny.problems.Privacy\(epsilon"):
         pca.private(problem(), {"epsilon": 1})
-    with pytest.raises(destiny.ProblemError, match="private data cannot be standardised"):
-        centred(pca.private(problem(), privacy()), standardise=True)
+    with pytest.raises(destiny.ProblemError, match="private data cannot be standardized"):
+        centered(pca.private(problem(), privacy()), standardize=True)
 
 
 # Nothing else is told
@@ -347,13 +347,13 @@ def noise_at_once(monkeypatch):
     monkeypatch.setattr(destiny.problems.privacy, "rounded_normal", some)
 
 
-def release(present: bool, seed: int, centre: bool) -> float:
+def release(present: bool, seed: int, center: bool) -> float:
     """The log-likelihood ratio of what one agent tells, up to constants: the best score there is.
 
     The row is on a coordinate axis and as long as the bound, where sensitivity is largest.
     """
     hidden = pca.private(WITH_ROW if present else WITHOUT_ROW, privacy(seed=seed))
-    if not centre:
+    if not center:
         return float(hidden.second_moments(0)[0, 0])
     totals = hidden.private_totals(0)
     weight = 2.0 / 2**0.25
@@ -364,19 +364,19 @@ def release(present: bool, seed: int, centre: bool) -> float:
     return float((2 * totals[0] + weight**2 * totals[-1]) / variance + 4 * C[0, 0] / spread)
 
 
-@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("center", [False, True])
 @pytest.mark.usefixtures("noise_at_once")
-def test_audit(centre):
-    audit(lambda present, seed: release(present, seed, centre), 1.0, 1e-3)
+def test_audit(center):
+    audit(lambda present, seed: release(present, seed, center), 1.0, 1e-3)
 
 
-@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("center", [False, True])
 @pytest.mark.usefixtures("noise_at_once")
-def test_the_audit_fails_where_noise_is_too_small(centre, monkeypatch):
+def test_the_audit_fails_where_noise_is_too_small(center, monkeypatch):
     ratio = Privacy.ratio
     monkeypatch.setattr(Privacy, "ratio", lambda *args: ratio(*args) / 10)
     with pytest.raises(AssertionError):
-        audit(lambda present, seed: release(present, seed, centre), 1.0, 1e-3)
+        audit(lambda present, seed: release(present, seed, center), 1.0, 1e-3)
 
 
 # Audit of the bits: somebody who knows the code and all rows but one asks which table the exact numbers fit.
@@ -397,14 +397,14 @@ def test_floats_tell_tables_apart_by_their_last_bits(n, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("n", [4, 10])
-@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("center", [False, True])
 @pytest.mark.usefixtures("noise_at_once")
-def test_audit_of_the_bits(n, epsilon, centre):
+def test_audit_of_the_bits(n, epsilon, center):
     """Every release is possible with the row and without, and guesses are no better than epsilon allows."""
     tables, upper, right = two_tables(n), np.triu_indices(n), 0
     setting = Privacy(epsilon, 1e-6, 2.0, seed=0)
     hidden = [pca.private(pca.PCA([A], 1), setting) for A in tables]
-    if centre:
+    if center:
         grid, weight = setting.grid_of_sums(1, n)
         units = np.append(np.full(n, grid.unit), 1 / weight)
         sums = [np.append(grid.sums(Rows(A)), weight * len(A)) for A in tables]
@@ -414,7 +414,7 @@ def test_audit_of_the_bits(n, epsilon, centre):
         sums = [grid.moments(Rows(A))[upper] for A in tables]
     for k in range(TRIES):
         there = hidden[k % 2]
-        released = there.private_totals(0) if centre else there.second_moments(0)[upper]
+        released = there.private_totals(0) if center else there.second_moments(0)[upper]
         shares = [possible_in_units(released, exact, units) for exact in sums]
         assert shares == [1.0, 1.0]
         distances = [float(np.linalg.norm(released / units - exact)) for exact in sums]

@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.stats
 
 import destiny
-from destiny.problems import Privacy, centred, integer_sums, low_rank, pca
+from destiny.problems import Privacy, centered, integer_sums, low_rank, pca
 from destiny.problems.data.partition import Shift
 from destiny.problems.data.rows import Rows
 from destiny.problems.gaussian_mechanism import noise_ratio
@@ -87,15 +87,15 @@ def test_vectors_and_rows_that_exact_sums_cannot_hold_are_refused(rng, monkeypat
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1, 30])
-@pytest.mark.parametrize("centre", [False, True])
+@pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("noise", ["alone", "together"])
-def test_all_releases_together_are_one_gaussian_mechanism(epsilon, centre, noise):
+def test_all_releases_together_are_one_gaussian_mechanism(epsilon, center, noise):
     """In exact arithmetic: squared sensitivities over variances add up to 1/r^2, or hardly less."""
     agents, n = 5, 2000
     problem = PrivateProductsPCA(
         pca.PCA([np.zeros((1, n))] * agents, 3), Privacy(epsilon, 1e-6, 3.0, noise, mean_share=0.1)
     )
-    if centre:
+    if center:
         problem = problem.with_shifts({0: Shift(np.zeros(n), np.ones(n))})
     spent = Fraction(0)
     for step in range(STEPS):
@@ -106,7 +106,7 @@ def test_all_releases_together_are_one_gaussian_mechanism(epsilon, centre, noise
         assert grid.bits <= 44
     trace = problem._trace_grid
     spent += Fraction(trace.length) ** 4 / Fraction(4) ** trace.bits
-    if centre:
+    if center:
         sums, weight = problem.privacy.grid_of_sums(agents, n)
         spent += Fraction(sums.length**2 + weight**2) / Fraction(4) ** sums.bits
     allowed = Fraction(noise_ratio(epsilon, 1e-6)) ** -2 * (agents if noise == "together" else 1)
@@ -152,7 +152,7 @@ def test_a_secret_is_for_one_run(tmp_path, rng):
 # The fitted matrix
 
 
-def test_the_fit_is_the_minimiser(rng):
+def test_the_fit_is_the_minimizer(rng):
     """Against SciPy's solution of the Sylvester equation, n x n."""
     n, k = 25, 4
     Q = [np.linalg.qr(rng.standard_normal((n, k)))[0] for _ in range(3)]
@@ -299,18 +299,18 @@ def test_products_with_noise_of_floats_tell_tables_apart(epsilon, rng):
     assert right > 0.98 * TRIES
 
 
-# Centring
+# Centering
 
 
-def test_centred_products(rng):
+def test_centered_products(rng):
     A = rng.standard_normal((20_000, 80)) * np.arange(1, 81) ** -1.0 + 1.0
-    problem = centred(
+    problem = centered(
         PrivateProductsPCA(pca.from_data(A, 2, 3), Privacy(8.0, 1e-6, 3.0, mean_bound=12.0, seed=0))
     )
     result = destiny.solve(problem, destiny.networks.ring(3))
     exact = np.linalg.svd(A - A.mean(axis=0), full_matrices=False)[2][:2].T
     assert np.linalg.svd(exact.T @ result.X)[1].min() > 0.98
-    assert result.notes[0] == "centred: the mean of 80 columns was subtracted (2 rounds)"
+    assert result.notes[0] == "centered: the mean of 80 columns was subtracted (2 rounds)"
     assert "epsilon = 8, delta = 1e-06" in result.notes[1]
     assert "T = 4 products" in result.notes[1]
     spectrum = problem.portrait({"a": result.X})["spectrum"]

@@ -18,17 +18,17 @@ from destiny.problems import (
     OLSR,
     PCA,
     SDL,
-    Centred,
-    Generalised,
+    Centered,
+    Generalized,
     Privacy,
     Separable,
     batched,
-    centred,
+    centered,
     check_gradient,
     olsr,
     pca,
     pooled,
-    regularised,
+    regularized,
     sdl,
 )
 from destiny.problems.cached import CachedProblem
@@ -261,7 +261,7 @@ def test_every_problem_says_what_it_is(kind):
 def test_a_problem_says_how_its_tables_are_read():
     problem = PCA([np.ones((20, 12))] * 4, 2)
     assert repr(problem) == "PCA of 4 agents, 80 samples in rows x 12 features, p = 2"
-    assert repr(centred(problem)) == repr(problem) + ", centred"
+    assert repr(centered(problem)) == repr(problem) + ", centered"
     hidden = pca.private(problem, Privacy(1.0, 1e-3, 1.0, seed=0))
     assert "80" not in repr(hidden)
     assert "20" not in repr(hidden)
@@ -282,18 +282,18 @@ def test_tables_that_look_swapped_are_a_note():
 
 def test_unwrap_finds_a_problem_within_others():
     plain = pca.synthetic(n=6, m=40, p=2, xi=0.8, agents=4)
-    around = centred(plain)
-    assert unwrap(CachedProblem(around), Centred) is around
+    around = centered(plain)
+    assert unwrap(CachedProblem(around), Centered) is around
     assert unwrap(CachedProblem(around), PCA) is plain
     assert unwrap(plain + L1(0.1), PCA) is plain
     assert unwrap(batched(plain, 3), PCA) is plain
-    assert unwrap(Generalised(plain, [np.eye(6)] * 4), PCA) is plain
+    assert unwrap(Generalized(plain, [np.eye(6)] * 4), PCA) is plain
     assert unwrap(pooled(plain), PCA) is plain
-    assert unwrap(plain, Centred) is None
-    assert unwrap(pooled(around), Centred) is None  # its data are centred already
+    assert unwrap(plain, Centered) is None
+    assert unwrap(pooled(around), Centered) is None  # its data are centered already
     assert unwrap(plain + plain, PCA) is None  # a sum has several
-    with pytest.raises(ProblemError, match=r"centred\(problem\) \+ regulariser"):
-        regularised(around, L1(0.1))
+    with pytest.raises(ProblemError, match=r"centered\(problem\) \+ regularizer"):
+        regularized(around, L1(0.1))
 
 
 # Synthetic data and known answers

@@ -164,16 +164,16 @@ def test_every_picture_says_what_it_shows(site):
 
 
 def test_the_active_entry_of_the_sidebar_can_be_read():
-    """WCAG 2.2: a contrast of 4.5 to its background, which is white with a little of the same colour."""
+    """WCAG 2.2: a contrast of 4.5 to its background, which is white with a little of the same color."""
     css = (ROOT / "docs" / "assets" / "site.css").read_text()
-    colour, share = re.search(r"--md-accent-fg-color--transparent: #(\w{6})(\w\w);", css).groups()
-    assert f"--md-accent-fg-color: #{colour};" in css
+    color, share = re.search(r"--md-accent-fg-color--transparent: #(\w{6})(\w\w);", css).groups()
+    assert f"--md-accent-fg-color: #{color};" in css
 
     def luminance(channels):
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
-    text = [int(colour[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+    text = [int(color[k : k + 2], 16) / 255 for k in (0, 2, 4)]
     behind = [1 - (1 - c) * int(share, 16) / 255 for c in text]
     assert (luminance(behind) + 0.05) / (luminance(text) + 0.05) >= 4.5
 

@@ -202,8 +202,8 @@ def test_curves_are_seen(visit, scheme):
     image = imread(io.BytesIO(page.locator("#chart-0").screenshot()))[..., :3]
     for name in ("--paper", "--c0", "--c1"):
         style = f"getComputedStyle(document.documentElement).getPropertyValue('{name}').trim()"
-        colour = page.evaluate(style)
-        rgb = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+        color = page.evaluate(style)
+        rgb = np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255
         assert (np.abs(image - rgb).max(axis=2) < 0.02).sum() > 50, name
 
 

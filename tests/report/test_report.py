@@ -221,12 +221,12 @@ def test_curves_are_thinned_and_keep_their_ends():
     assert curves.thin(np.arange(7.0)).tolist() == list(range(7))
 
 
-def test_methods_have_different_looks_and_the_page_the_colours_of_the_pictures():
+def test_methods_have_different_looks_and_the_page_the_colors_of_the_pictures():
     styles = [curves.LineStyle(k) for k in range(28)]
-    assert len({(style.colour, style.dash) for style in styles}) == 28
+    assert len({(style.color, style.dash) for style in styles}) == 28
     light = page.asset("page.css").split("@media")[0]
-    found = [re.search(rf"--c{k}: (#\w+)", light).group(1).upper() for k in range(len(plots.COLOURS))]
-    assert found == [colour.upper() for colour in plots.COLOURS]
+    found = [re.search(rf"--c{k}: (#\w+)", light).group(1).upper() for k in range(len(plots.COLORS))]
+    assert found == [color.upper() for color in plots.COLORS]
 
 
 def panel_of(*histories):
@@ -317,9 +317,9 @@ def test_pictures_of_atoms_are_the_columns_of_the_solution(made):
     np.testing.assert_allclose(pixels[1:5, 1:5, 0], expected, atol=1 / 255)
     seen = see(made / "sdl")
     assert [image for image in seen.all("img") if "5 atoms learned by DESTINY" in image["alt"]]
-    colours = np.zeros((3 * 16, 1))
-    colours[16:32] = 1  # the second plane is green
-    assert atoms.sheet(colours, (4, 4, 3))[2, 2].tolist() == [128, 255, 128]
+    colors = np.zeros((3 * 16, 1))
+    colors[16:32] = 1  # the second plane is green
+    assert atoms.sheet(colors, (4, 4, 3))[2, 2].tolist() == [128, 255, 128]
 
 
 def test_shapes_of_pictures():
@@ -349,10 +349,10 @@ def test_the_page_can_be_read_by_a_screen_reader(made, folder):
 
 
 def contrast(one, two):
-    """WCAG 2.2's ratio of the luminances of two colours."""
+    """WCAG 2.2's ratio of the luminances of two colors."""
 
-    def luminance(colour):
-        rgb = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    def luminance(color):
+        rgb = np.array([int(color[k : k + 2], 16) for k in (1, 3, 5)]) / 255
         return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ (
             0.2126,
             0.7152,
@@ -367,9 +367,9 @@ def test_text_stands_out_on_a_light_and_on_a_dark_page():
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     light, dark = page.asset("page.css").split("prefers-color-scheme: dark")[:2]
     for style in (light, dark.split("}")[0]):
-        colours = dict(re.findall(r"--(\w+): (#\w{6})", style))
+        colors = dict(re.findall(r"--(\w+): (#\w{6})", style))
         for name in ("ink", "quiet", "accent", "good", "bad"):
-            assert contrast(colours[name], colours["paper"]) >= 4.5, name
+            assert contrast(colors[name], colors["paper"]) >= 4.5, name
 
 
 def test_nothing_is_fetched_from_anywhere(made):

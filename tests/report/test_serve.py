@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from destiny import Destiny, DestinyMomentum, SettingsError, cli, networks, problems
+from destiny import Destiny, DestinyAccelerated, SettingsError, cli, networks, problems
 from destiny.experiments import live_status, result_folder
 from destiny.experiments.batch import prepare_all
 from destiny.experiments.live_status import LiveStatus
@@ -167,7 +167,7 @@ def test_a_page_is_sent_again_only_when_a_file_has_changed(ask, made):
 
 DAMAGED = (
     *("", "[", "[]", "7", '{"methods": 3}', '{"methods": [{"label": "../x"}]}', '{"agent": 3, "run": []}'),
-    '{"agent": "a", "run": "x", "neighbours": [1, {"name": {}}], "history": [[1], "x", [1, 2, null]]}',
+    '{"agent": "a", "run": "x", "neighbors": [1, {"name": {}}], "history": [[1], "x", [1, 2, null]]}',
     '{"methods": [{"label": "a", "state": "running", "rounds": 3, "history": {"step": [1], "round": [""]}}]}',
 )
 
@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_served_is_refused(tmp_path):
 def test_a_run_writes_where_it_is_and_cleans_up(tmp_path, monkeypatch):
     monkeypatch.setattr(live_status, "EVERY", 0.01)
     problem = problems.pca.synthetic(n=8, m=64, p=2, xi=0.6, agents=4, seed=0)
-    methods = {"one": Destiny(), "two": DestinyMomentum()}
+    methods = {"one": Destiny(), "two": DestinyAccelerated()}
     batch = prepare_all(problem, networks.ring(4), methods, lambda _: SolveOptions(), skip=False)
     with LiveStatus(tmp_path, batch.runs) as live:
         result = batch.runs["one"].go()

@@ -166,7 +166,7 @@ def test_members_of_the_object_come_first():
     assert isinstance(told, WrappedAlgorithm)
     assert (told.rounds_per_step, told.opening, told.exact, told.kind) == (3, 7, False, "told")
     assert settings_of(told) == {"kind": "told", "eta": 0.01, "rounds": 3, "lambda_": 0.5}
-    assert destiny.solve(Quartic(), network, Told(), rounds=30, decentralised=True).notes[-1] == "4 agents"
+    assert destiny.solve(Quartic(), network, Told(), rounds=30, local_stopping=True).notes[-1] == "4 agents"
 
 
 class OneWay(Circle):

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import destiny
 from destiny import networks
-from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.algorithms import Destiny, DestinyAccelerated
 from destiny.algorithms.blocks.changing_filter import ExtrapolatingFilter, Trial
 from destiny.algorithms.blocks.mixing_estimate import Mixing
 from destiny.engines.hosted import HostedAgents
@@ -98,9 +98,9 @@ RING = networks.ring(6).W.toarray()
 def test_a_network_of_ones_own_may_be_any_array_and_need_not_be_symmetric():
     directed = (np.eye(6) + np.roll(np.eye(6), 1, axis=1)) / 2
     network = Given(lambda round: directed if round % 2 else RING)
-    result = destiny.solve(PROBLEM, network, decentralised=True)
+    result = destiny.solve(PROBLEM, network, local_stopping=True)
     assert result.converged
-    threaded = destiny.solve(PROBLEM, network, decentralised=True, engine=destiny.engines.local(threads=3))
+    threaded = destiny.solve(PROBLEM, network, local_stopping=True, engine=destiny.engines.local(threads=3))
     assert (threaded.X == result.X).all()
     plain, same = (
         destiny.solve(PROBLEM, n, rounds=60)
@@ -140,8 +140,10 @@ def test_no_word_of_eighth_powers_where_rounding_ate_them():
     for moment in destiny.iterate(PROBLEM, networks.matchings(networks.ring(6))):
         state = moment.parts[0]
         break
-    assert DestinyMomentum().remarks(replace(state, shared=-1e-30 * state.shared), np.arange(6), True) == []
-    notes = DestinyMomentum().remarks(replace(state, shared=np.inf * state.shared), np.arange(6), True)
+    assert (
+        DestinyAccelerated().remarks(replace(state, shared=-1e-30 * state.shared), np.arange(6), True) == []
+    )
+    notes = DestinyAccelerated().remarks(replace(state, shared=np.inf * state.shared), np.arange(6), True)
     assert "no eighth power" in notes[0]
 
 
@@ -152,7 +154,7 @@ def test_a_runaway_on_a_slow_network_is_not_blamed_on_the_scale_of_the_data():
         break
     mixing = replace(state.mixing, lambda_=0 * state.mixing.lambda_ + 0.997)
     runaway = replace(state, shared=np.inf * state.shared, worst=1e6 + state.worst, mixing=mixing)
-    left, slow = DestinyMomentum().remarks(runaway, np.arange(6), False)
+    left, slow = DestinyAccelerated().remarks(runaway, np.arange(6), False)
     assert "X left the manifold" in left
     assert "drifted apart" in left
     assert "the network mixes slowly, lambda 0.9970" in slow
@@ -184,7 +186,7 @@ def test_worse_after_the_opening_rounds():
 def test_one_spectrum_cannot_describe_a_network_that_changes(options):
     network = networks.periodic([networks.ring(6), networks.complete(6)])
     with pytest.raises(SettingsError, match="must be left out on a network that changes"):
-        destiny.solve(PROBLEM, network, DestinyMomentum(**options))
+        destiny.solve(PROBLEM, network, DestinyAccelerated(**options))
 
 
 def test_agents_that_hear_nobody_do_not_raise_the_penalty():
@@ -212,12 +214,12 @@ def test_an_agent_that_heard_nobody_in_the_opening_is_careful():
 
 def test_a_result_says_what_stood_in_the_way():
     problem = destiny.problems.pca.synthetic(n=8, m=120, p=2, xi=0.7, agents=12, seed=0)
-    result = destiny.solve(problem, networks.path(12), "destiny-momentum", rounds=300, every=5)
+    result = destiny.solve(problem, networks.path(12), "destiny-accelerated", rounds=300, every=5)
     assert not result.converged
     assert any("mixes slowly, lambda 0.977" in note for note in result.notes)
     (outlook,) = (note for note in result.notes if "at that rate about" in note)
     more = int(outlook.split("about ")[1].split()[0])
-    longer = destiny.solve(problem, networks.path(12), "destiny-momentum")
+    longer = destiny.solve(problem, networks.path(12), "destiny-accelerated")
     assert longer.converged
     assert 0.5 < (longer.rounds - 300) / more < 2
     assert not longer.notes
@@ -243,7 +245,7 @@ class Later:
 
 
 def test_several_rounds_contract_as_the_trial_said_in_later_rounds_too():
-    several = DestinyMomentum().on(SLOW).several
+    several = DestinyAccelerated().on(SLOW).several
     assert several.rounds > 1
     agents, steps = Later(SLOW, 5000), 80
     Y = np.random.default_rng(1).standard_normal((13, 5))
@@ -269,7 +271,7 @@ def test_rounds_that_would_be_unstable_are_not_chosen():
     fast, steady = (ExtrapolatingFilter(3, 0.0, extrapolation) for extrapolation in (0.9, 0.5))
     assert trial.contraction(fast) < trial.contraction(steady) < 0.85
     assert trial.disagreement_rate(fast, 0.5) < 0 < trial.disagreement_rate(steady, 0.3)
-    chosen = DestinyMomentum().on(networks.periodic(parts)).several
+    chosen = DestinyAccelerated().on(networks.periodic(parts)).several
     pace = min(1.0, 1.5 * (1 - chosen.contraction))
     assert trial.disagreement_rate(chosen, pace) > 0
 
@@ -285,7 +287,7 @@ def test_rounds_that_would_be_unstable_are_not_chosen():
     ids=lambda network: network.name[:20],
 )
 def test_one_round_a_step_where_the_network_mixes_well(network):
-    fitted = DestinyMomentum().on(network)
+    fitted = DestinyAccelerated().on(network)
     assert fitted.several is None
     assert fitted.rounds == 1
 
@@ -295,7 +297,7 @@ def test_agents_that_talk_in_pairs_on_a_path_take_less_than_half_the_rounds():
     problem = destiny.problems.pca.synthetic(n=8, m=100, p=2, xi=0.7, agents=10, seed=0)
     several = destiny.solve(problem, network, rounds=3000)
     assert several.converged
-    one = destiny.solve(problem, network, DestinyMomentum(rounds=1), rounds=2 * several.rounds)
+    one = destiny.solve(problem, network, DestinyAccelerated(rounds=1), rounds=2 * several.rounds)
     assert not one.converged
     plain, threaded = (
         destiny.solve(problem, network, engine=destiny.engines.local(threads=k), rounds=200) for k in (1, 2)
@@ -305,7 +307,7 @@ def test_agents_that_talk_in_pairs_on_a_path_take_less_than_half_the_rounds():
 
 def test_a_sequence_takes_one_round_a_step_until_its_last_network():
     network = networks.sequence([networks.complete(12)] * 60 + [networks.path(12)])
-    fitted = DestinyMomentum().on(network)
+    fitted = DestinyAccelerated().on(network)
     assert fitted.several.since == 60
     assert fitted.on(network) == fitted
     problem = destiny.problems.pca.synthetic(n=8, m=120, p=2, xi=0.7, agents=12, seed=0)
@@ -325,5 +327,5 @@ def test_the_note_on_a_slow_network_counts_rounds_not_steps():
     result = destiny.solve(problem, SLOW, rounds=400)
     (note,) = (note for note in result.notes if "mixes slowly" in note)
     said = float(note.split("lambda ")[1].split(":")[0])
-    several = DestinyMomentum().on(SLOW).several
+    several = DestinyAccelerated().on(SLOW).several
     assert abs(said - several.contraction ** (1 / several.rounds)) < 0.01

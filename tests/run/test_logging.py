@@ -17,7 +17,7 @@ def test_a_run_logs_its_start_checkpoints_resumption_and_end(tmp_path, caplog):
         return destiny.solve(
             problem,
             network,
-            "destiny-momentum",
+            "destiny-accelerated",
             rounds=rounds,
             checkpoint=tmp_path,
             checkpoint_every=5,
@@ -30,11 +30,11 @@ def test_a_run_logs_its_start_checkpoints_resumption_and_end(tmp_path, caplog):
     told = [(r.levelname, r.getMessage()) for r in caplog.records]
     assert {r.name.split(".")[0] for r in caplog.records} == {"destiny"}
     text = " | ".join(f"{level} {message}" for level, message in told)
-    assert "INFO destiny-momentum: start, 6 agents" in text
+    assert "INFO destiny-accelerated: start, 6 agents" in text
     assert "engine Local" in text
     assert "INFO checkpoint of step" in text
-    assert "INFO destiny-momentum: resumed from step" in text
-    assert "INFO destiny-momentum: end after" in text
+    assert "INFO destiny-accelerated: resumed from step" in text
+    assert "INFO destiny-accelerated: end after" in text
     assert "spectrum" in next(m for level, m in told if level == "DEBUG")  # what the network says of itself
 
 

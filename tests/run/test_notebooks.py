@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 @pytest.fixture(scope="module")
 def comparison():
     problem = small_problem("pca")
-    methods = {"<plain>": destiny.Destiny(), "fast": destiny.DestinyMomentum()}
+    methods = {"<plain>": destiny.Destiny(), "fast": destiny.DestinyAccelerated()}
     return destiny.compare(problem, networks.ring(problem.agents), methods, rounds=150)
 
 
@@ -108,12 +108,12 @@ def test_a_problem_says_what_it_is():
     problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
     sentence = "PCA of 3 agents, 30 samples in rows x 6 features, p = 2"
     assert repr(problem) == sentence
-    assert repr(destiny.problems.centred(problem)) == f"{sentence}, centred"
+    assert repr(destiny.problems.centered(problem)) == f"{sentence}, centered"
 
 
 def test_one_of_a_kind_is_singular():
     problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
-    result = destiny.solve(problem, networks.complete(3), "destiny-newton")
+    result = destiny.solve(problem, networks.complete(3), "averaged-model")
     assert (result.steps, result.gradients) == (1, 1)
     assert f"1 step, {result.rounds} rounds, {result.sent} sent, 1 gradient, " in str(result)
     assert f"1 step, {result.rounds} rounds, {result.sent} sent, 1 gradient" in cells(result._repr_html_())

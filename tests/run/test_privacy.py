@@ -7,7 +7,7 @@ import destiny
 from destiny import diagnose
 from destiny.algorithms import ADMMPCA, DeEPCA, FastPCA
 from destiny.experiments import file as experiments
-from destiny.problems import Privacy, centred, pca
+from destiny.problems import Privacy, centered, pca
 from destiny.run.parts.privacy import privacy_of, require_private_messages
 from tests.helpers.small_problems import small_problem
 
@@ -19,11 +19,11 @@ def hidden(**changes):
     return pca.private(small_problem("pca"), Privacy(**settings))
 
 
-@pytest.mark.parametrize("centre", [False, True])
-def test_same_bits_on_any_number_of_threads(centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_same_bits_on_any_number_of_threads(center):
     results = [
         destiny.solve(
-            centred(hidden(epsilon=50.0)) if centre else hidden(), NETWORK, engine=destiny.engines.local(k)
+            centered(hidden(epsilon=50.0)) if center else hidden(), NETWORK, engine=destiny.engines.local(k)
         )
         for k in (1, 2, 3)
     ]
@@ -38,7 +38,7 @@ def test_indefinite_matrices_are_solved_and_said_to_be_noise():
     total = sum(problem.second_moments(i) for i in range(6))
     assert np.linalg.eigvalsh(total)[0] < -0.1 * np.linalg.eigvalsh(total)[-1]
     best = pca.solution(problem)
-    for method in (destiny.DestinyMomentum(), destiny.Destiny(), FastPCA()):
+    for method in (destiny.DestinyAccelerated(), destiny.Destiny(), FastPCA()):
         result = destiny.solve(problem, NETWORK, method)
         assert result.converged
         assert np.allclose(result.X @ result.X.T, best @ best.T, atol=1e-6)
@@ -48,16 +48,16 @@ def test_indefinite_matrices_are_solved_and_said_to_be_noise():
 
 
 def test_notes_where_the_noise_is_small():
-    result = destiny.solve(hidden(epsilon=1e6, bound=2.0, seed=None), NETWORK, "destiny-momentum")
+    result = destiny.solve(hidden(epsilon=1e6, bound=2.0, seed=None), NETWORK, "destiny-accelerated")
     (note,) = result.notes
     assert note.startswith("differentially private")
-    assert destiny.solve(small_problem("pca"), NETWORK, "destiny-momentum").notes == []
+    assert destiny.solve(small_problem("pca"), NETWORK, "destiny-accelerated").notes == []
 
 
 @pytest.mark.parametrize("method", [DeEPCA(), ADMMPCA()])
 def test_methods_that_need_semidefinite_matrices_are_refused(method):
     with pytest.raises(destiny.MismatchError, match="needs positive semidefinite second moments; those of "):
-        destiny.solve(centred(hidden()), NETWORK, method)
+        destiny.solve(centered(hidden()), NETWORK, method)
 
 
 def test_noise_together_needs_private_messages():
@@ -67,26 +67,26 @@ def test_noise_together_needs_private_messages():
     ring = destiny.networks.ring(NETWORK.agents)
     destiny.solve(together, ring, rounds=30, messages="private")
     with pytest.raises(destiny.SettingsError, match='"together" needs private messages'):
-        require_private_messages(privacy_of(centred(together)), private=False)
-    require_private_messages(privacy_of(centred(together)), private=True)
+        require_private_messages(privacy_of(centered(together)), private=False)
+    require_private_messages(privacy_of(centered(together)), private=True)
     require_private_messages(privacy_of(hidden()), private=False)
     require_private_messages(privacy_of(small_problem("pca")), private=False)
 
 
 def test_parts_of_sums_and_pooled_problems_are_found():
     assert privacy_of(0.5 * hidden() + small_problem("pca")) == hidden().privacy
-    assert privacy_of(destiny.problems.pooled(centred(hidden(epsilon=50.0)))).epsilon == 50.0
+    assert privacy_of(destiny.problems.pooled(centered(hidden(epsilon=50.0)))).epsilon == 50.0
     assert privacy_of(small_problem("olsr")) is None
 
 
 # Checkpoints
 
 
-@pytest.mark.parametrize("centre", [False, True])
-def test_a_run_is_resumed_with_its_secret_only(tmp_path, centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_a_run_is_resumed_with_its_secret_only(tmp_path, center):
     def problem(**changes):
         made = hidden(**{"seed": None, "epsilon": 50.0, "secret": str(tmp_path / "key"), **changes})
-        return centred(made) if centre else made
+        return centered(made) if center else made
 
     options = {"checkpoint": tmp_path / "run", "checkpoint_every": 10, "tolerance": 0.0}
     whole = destiny.solve(problem(), NETWORK, rounds=90, tolerance=0.0)
@@ -131,7 +131,7 @@ def read(tmp_path, privacy=PRIVACY, kind="pca", more="xi = 0.7"):
 def test_experiment_files(tmp_path):
     asked = read(tmp_path, "center = true\n" + PRIVACY)
     exact = pca.synthetic(n=8, m=600, p=2, xi=0.7, agents=6)
-    same = centred(pca.private(exact, Privacy(5.0, 1e-3, 0.2, seed=1)))
+    same = centered(pca.private(exact, Privacy(5.0, 1e-3, 0.2, seed=1)))
     assert privacy_of(asked.problem) == Privacy(5, 1e-3, 0.2, seed=1)
     results = [destiny.solve(problem, asked.network) for problem in (asked.problem, same)]
     assert np.array_equal(*(r.agents for r in results))
@@ -163,8 +163,8 @@ def test_experiment_files(tmp_path):
         ({"privacy": "privacy = 1"}, r"\[problem\] privacy must be a table; found 1"),
         ({"kind": "olsr", "more": "noise = 0.1"}, r"\[problem\] privacy belongs to pca; found kind 'olsr'"),
         (
-            {"privacy": "standardise = true\n" + PRIVACY},
-            r"\[problem\] privacy goes with center, not with standardise",
+            {"privacy": "standardize = true\n" + PRIVACY},
+            r"\[problem\] privacy goes with center, not with standardize",
         ),
     ],
 )
@@ -174,5 +174,5 @@ def test_files_that_are_refused(tmp_path, changes, sentence):
 
 
 def test_the_doctor_looks_at_what_has_noise():
-    found = diagnose(centred(hidden(epsilon=50.0)), NETWORK, rounds=500)
+    found = diagnose(centered(hidden(epsilon=50.0)), NETWORK, rounds=500)
     assert found.predictions

@@ -8,7 +8,7 @@ from destiny import diagnose
 from destiny.estimators import DecentralizedPCA
 from destiny.experiments import file as experiments
 from destiny.extensions import asynchronous, byzantine
-from destiny.problems import Privacy, centred, pca, private_products
+from destiny.problems import Privacy, centered, pca, private_products
 from destiny.problems.private_products import STEPS, PrivateProductsPCA
 from destiny.run.parts.private_products import AXES
 from destiny.storage.checkpoint import Saved
@@ -17,31 +17,31 @@ NETWORK = destiny.networks.erdos_renyi(5, prob=0.6, seed=0)
 ROWS = np.random.default_rng(0).standard_normal((4000, 60)) * np.arange(1, 61) ** -1.0 + 0.2
 
 
-def hidden(centre=False, **changes):
+def hidden(center=False, **changes):
     settings = {"epsilon": 20.0, "delta": 1e-3, "bound": 2.0, "seed": 0} | changes
     problem = PrivateProductsPCA(pca.from_data(ROWS, 2, 5), Privacy(**settings))
-    return centred(problem) if centre else problem
+    return centered(problem) if center else problem
 
 
-@pytest.mark.parametrize("centre", [False, True])
-def test_same_bits_on_any_number_of_threads_and_with_private_messages(centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_same_bits_on_any_number_of_threads_and_with_private_messages(center):
     """Sums of whole numbers are exact: what is released does not depend on how they travel."""
     results = [
-        destiny.solve(hidden(centre), NETWORK, "destiny-krylov", engine=destiny.engines.local(k))
+        destiny.solve(hidden(center), NETWORK, "averaged-krylov", engine=destiny.engines.local(k))
         for k in (1, 2, 3)
     ]
     for result in results:
         assert result.converged
         assert np.array_equal(result.agents, results[0].agents)
-    problems = [hidden(centre) for _ in range(2)]
+    problems = [hidden(center) for _ in range(2)]
     for problem, private in zip(problems, (False, True), strict=True):
-        destiny.solve(problem, NETWORK, "destiny-krylov", messages="private" if private else "plain")
-    one, two = (p.pooled().matrix if centre else p.matrix for p in problems)
+        destiny.solve(problem, NETWORK, "averaged-krylov", messages="private" if private else "plain")
+    one, two = (p.pooled().matrix if center else p.matrix for p in problems)
     assert np.array_equal(one.L, two.L)
     assert (one.values == two.values).all()
 
 
-@pytest.mark.parametrize("method", ["destiny-newton", "destiny-momentum", "destiny", None])
+@pytest.mark.parametrize("method", ["averaged-model", "destiny-accelerated", "destiny", None])
 def test_any_method_finds_the_axes_of_the_released_matrix(method):
     problem = hidden()
     result = destiny.solve(problem, NETWORK, method)
@@ -77,13 +77,13 @@ def test_explained_variance_comes_from_what_was_released():
 # Checkpoints
 
 
-@pytest.mark.parametrize("centre", [False, True])
-def test_a_run_goes_on_without_another_release(tmp_path, monkeypatch, centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_a_run_goes_on_without_another_release(tmp_path, monkeypatch, center):
     def problem():
-        return hidden(centre, seed=None, secret=str(tmp_path / "key"))
+        return hidden(center, seed=None, secret=str(tmp_path / "key"))
 
     options = {"checkpoint": tmp_path / "run", "checkpoint_every": 10, "tolerance": 0.0}
-    method = "destiny-momentum"
+    method = "destiny-accelerated"
     whole = destiny.solve(problem(), NETWORK, method, rounds=120, tolerance=0.0)
     destiny.solve(problem(), NETWORK, method, rounds=80, **options)
     monkeypatch.setattr(PrivateProductsPCA, "release", None)
@@ -113,7 +113,7 @@ def test_experiment_files(tmp_path, monkeypatch):
     asked = experiments.read(path)
     result = destiny.solve(asked.problem, asked.network)
     exact = pca.synthetic(n=30, m=900, p=2, xi=0.5, agents=4)
-    same = centred(PrivateProductsPCA(exact, Privacy(50, 1e-3, 0.2, seed=1)))
+    same = centered(PrivateProductsPCA(exact, Privacy(50, 1e-3, 0.2, seed=1)))
     assert np.array_equal(result.agents, destiny.solve(same, asked.network).agents)
     assert any("T = 4 products" in note for note in result.notes)
 
@@ -122,7 +122,7 @@ def test_estimators(monkeypatch):
     monkeypatch.setattr(private_products, "LARGEST_SQUARE", 10)
     privacy = Privacy(50.0, 1e-6, 4.0, mean_bound=6.0, seed=0)
     model = DecentralizedPCA(
-        2, n_agents=4, network="ring", method="destiny-krylov", random_state=0, privacy=privacy
+        2, n_agents=4, network="ring", method="averaged-krylov", random_state=0, privacy=privacy
     ).fit(ROWS)
     w, V = np.linalg.eigh(np.cov(ROWS.T))
     assert model.converged_

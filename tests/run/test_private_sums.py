@@ -16,11 +16,11 @@ from destiny.engines.mixers import from_keys
 from destiny.errors import CheckpointError, MismatchError, NetworkError, PrivacyError, SettingsError
 from destiny.geometry.stiefel import subspace_distance
 from destiny.problems import custom
-from destiny.run.forecast import totals_learnt
+from destiny.run.forecast import totals_learned
 from destiny.storage.checkpoint import flatten
 from tests.helpers.agent_party import Party
 from tests.helpers.cli_experiments import main
-from tests.helpers.small_problems import generalised, small_problem
+from tests.helpers.small_problems import generalized, small_problem
 
 PLAIN, PRIVATE = "plain", "private"
 TOTALS = [m for m in METHODS if "totals" in m.about]
@@ -64,8 +64,8 @@ CASES = [
     for m in TOTALS
     for name in PROBLEMS
     if not (m.about.problem == "pca" and name in ("regression", "dictionary", "own"))
-    and not (m is destiny.DestinyNewton and name in ("dictionary", "own"))
-    and not (m is destiny.DestinyLBFGS and name == "all units")  # ill-conditioned: thousands of steps
+    and not (m is destiny.AveragedModel and name in ("dictionary", "own"))
+    and not (m is destiny.AveragedLBFGS and name == "all units")  # ill-conditioned: thousands of steps
 ]
 
 
@@ -106,11 +106,11 @@ def test_a_run_has_one_set_of_bits_on_any_number_of_threads(method):
         assert (array == flatten(three.state)[name]).all(), name
 
 
-@pytest.mark.parametrize("decentralised", [False, True])
+@pytest.mark.parametrize("local_stopping", [False, True])
 @by_kind
-def test_a_run_that_was_resumed_has_the_same_bits(method, decentralised, tmp_path):
+def test_a_run_that_was_resumed_has_the_same_bits(method, local_stopping, tmp_path):
     problem, network = small_problem("pca", 6), nets.ring(6)
-    options = {"messages": PRIVATE, "tolerance": 1e-9, "decentralised": decentralised}
+    options = {"messages": PRIVATE, "tolerance": 1e-9, "local_stopping": local_stopping}
     whole = destiny.solve(problem, network, method(), engine=Local(1), **options)
     assert whole.converged
     folder = {"checkpoint": tmp_path / "c", "checkpoint_every": 1}
@@ -124,10 +124,10 @@ def test_a_run_that_was_resumed_has_the_same_bits(method, decentralised, tmp_pat
 TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)])
 
 
-def test_centring_works_by_sums_too(tmp_path):
+def test_centering_works_by_sums_too(tmp_path):
     rng = np.random.default_rng(3)
     silos = [rng.standard_normal((6, 20)) + 5 for _ in range(6)]
-    problem = destiny.problems.centred(destiny.problems.PCA([a.T for a in silos], 2))
+    problem = destiny.problems.centered(destiny.problems.PCA([a.T for a in silos], 2))
     plain = destiny.solve(problem, nets.ring(6))
     whole = destiny.solve(problem, nets.ring(6), messages=PRIVATE, tolerance=0, rounds=60)
     folder = {"checkpoint": tmp_path / "c", "checkpoint_every": 1, "tolerance": 0}
@@ -173,10 +173,10 @@ def test_networks_that_cannot_hide_are_refused_in_a_sentence(case):
 
 
 OTHERS = {
-    "pca": (small_problem("pca"), destiny.DestinyMomentum()),
+    "pca": (small_problem("pca"), destiny.DestinyAccelerated()),
     # Where no method is named, the one that would be taken for such a problem is refused.
-    "regulariser": (small_problem("pca") + destiny.problems.L1(0.1), None),
-    "constraint": (generalised(), None),
+    "regularizer": (small_problem("pca") + destiny.problems.L1(0.1), None),
+    "constraint": (generalized(), None),
     "mini-batches": (destiny.problems.batched(small_problem("pca"), 4), None),
 }
 
@@ -185,7 +185,7 @@ OTHERS = {
 def test_other_methods_are_refused_and_those_to_take_are_named(case):
     problem, method = OTHERS[case]
     with pytest.raises(
-        MismatchError, match="use destiny-newton, destiny-krylov or destiny-lbfgs, which need"
+        MismatchError, match="use averaged-model, averaged-krylov or averaged-lbfgs, which need"
     ):
         destiny.solve(problem, nets.ring(6), method, messages=PRIVATE)
 
@@ -193,10 +193,10 @@ def test_other_methods_are_refused_and_those_to_take_are_named(case):
 @pytest.mark.parametrize(
     "method", [m for m in METHODS if not {"totals", "alone"} & m.about.traits], ids=lambda m: m.kind
 )
-def test_no_method_that_averages_over_neighbours_is_private(method):
+def test_no_method_that_averages_over_neighbors_is_private(method):
     network = nets.star(6) if "star" in method.about else nets.ring(6)
     problem = small_problem("pca")
-    if "regularised" in method.about:
+    if "regularized" in method.about:
         problem = problem + destiny.problems.L1(0.1)
     with pytest.raises(MismatchError, match=f"sums over all agents, which {method.kind} does not use"):
         destiny.solve(problem, network, method(), messages=PRIVATE)
@@ -226,7 +226,7 @@ def test_a_method_of_ones_own_may_sum_and_may_not_mix():
         return [next(moments).state for _ in range(9)][-1]
 
     np.testing.assert_allclose(walked(PRIVATE), walked(PLAIN), atol=1e-13)
-    with pytest.raises(PrivacyError, match="averages over neighbours, from which their data can be"):
+    with pytest.raises(PrivacyError, match="averages over neighbors, from which their data can be"):
         next(m.step for m in destiny.iterate(problem, network, Walk(False), messages=PRIVATE) if m.step == 1)
 
 
@@ -252,7 +252,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run_in_words():
     data = [np.diag(np.arange(1.0, 6)) + k for k in range(4)]
     problem = custom.problem(lambda X, A: float(np.vdot(X, A @ X)) / 2, gradient, data=data, shape=(5, 2))
     with pytest.raises(PrivacyError, match="a gradient must be finite"):
-        destiny.solve(problem, nets.ring(4), "destiny-lbfgs", start=start, messages=PRIVATE)
+        destiny.solve(problem, nets.ring(4), "averaged-lbfgs", start=start, messages=PRIVATE)
 
 
 SMALL, LARGE = 1e-28, 1e22
@@ -276,38 +276,38 @@ def test_columns_too_small_for_private_sums_are_refused_by_name(named, tmp_path)
         np.savetxt(files[-1], rows, delimiter=",", header="a,b,iron,c,d", comments="")
     silos = destiny.Silos(files) if named else one_column(SMALL)
     problem = destiny.problems.PCA(silos, 2)
-    standardised = destiny.problems.centred(problem, standardise=True)
-    assert destiny.solve(standardised, nets.ring(4)).converged
+    standardized = destiny.problems.centered(problem, standardize=True)
+    assert destiny.solve(standardized, nets.ring(4)).converged
     with pytest.raises(PrivacyError, match="that of column 'iron' is smaller" if named else "of column 2 is"):
-        destiny.solve(standardised, nets.ring(4), messages=PRIVATE)
-    right = destiny.problems.centred(destiny.problems.PCA(one_column(1e-20), 2), True)
+        destiny.solve(standardized, nets.ring(4), messages=PRIVATE)
+    right = destiny.problems.centered(destiny.problems.PCA(one_column(1e-20), 2), True)
     assert destiny.solve(right, nets.ring(4), messages=PRIVATE).converged
 
 
-@pytest.mark.parametrize("method", [*TOTALS, None], ids=lambda m: "centring" if m is None else m.kind)
+@pytest.mark.parametrize("method", [*TOTALS, None], ids=lambda m: "centering" if m is None else m.kind)
 def test_a_number_that_words_cannot_hold_is_told_with_its_column(method):
     problem = destiny.problems.PCA(one_column(LARGE), 2)
     if method is None:
-        problem = destiny.problems.centred(problem, standardise=True)
+        problem = destiny.problems.centered(problem, standardize=True)
     sent = (
-        "Entry 0" if method is destiny.DestinyKrylov else "What is sent of column 2"
+        "Entry 0" if method is destiny.AveragedKrylov else "What is sent of column 2"
     )  # it sends the total variance
     with pytest.raises(destiny.DestinyError, match=rf"^{sent} must be a finite number"):
         destiny.solve(problem, nets.ring(4), method and method(), messages=PRIVATE)
 
 
 @pytest.mark.parametrize("method", TOTALS, ids=lambda m: m.kind)
-def test_all_totals_that_are_learnt_are_told_and_stand_on_the_page(method, tmp_path):
+def test_all_totals_that_are_learned_are_told_and_stand_on_the_page(method, tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
-    problem = destiny.problems.centred(small_problem("pca"), standardise=True)
-    told = totals_learnt(problem, method())
+    problem = destiny.problems.centered(small_problem("pca"), standardize=True)
+    told = totals_learned(problem, method())
     for total in told.split("; "):
         assert total in page
     assert "squared distances" in told
-    assert "squared distances" not in totals_learnt(small_problem("pca"), method())
+    assert "squared distances" not in totals_learned(small_problem("pca"), method())
     party = Party(tmp_path, nets.ring(3), algorithm=f'kind = "{method.kind}"', messages="private = true")
     done = CliRunner().invoke(app, ["agents", "check", str(party.home(0) / "agent.toml")])
-    assert f"these sums are: {method.about.learnt}; the answer; how many agents are not done" in done.stdout
+    assert f"these sums are: {method.about.learned}; the answer; how many agents are not done" in done.stdout
 
 
 EXPERIMENT = """
@@ -349,7 +349,7 @@ def test_the_doctor_says_what_agents_learn(network, level, words):
 
 
 def test_compare_leaves_out_what_is_refused():
-    methods = [destiny.Destiny(), destiny.DestinyKrylov()]
+    methods = [destiny.Destiny(), destiny.AveragedKrylov()]
     found = destiny.compare(small_problem("pca"), nets.ring(6), methods, rounds=40, messages=PRIVATE)
-    assert found.results["destiny-krylov"].message_kind.private
-    assert "use destiny-newton" in found.skipped["destiny"]
+    assert found.results["averaged-krylov"].message_kind.private
+    assert "use averaged-model" in found.skipped["destiny"]

@@ -13,7 +13,7 @@ def test_bytes_stand_beside_all_data_and_one_matrix_per_agent():
     assert result.data_bytes == 8 * 10 * 10 * (3 + 2 + 1 + 1 + 2 + 3)
     assert "all data to one agent: 9.6 kB; one n x p matrix per agent: 960 B" in str(result)
     assert result.summary()["data_bytes"] == 9600
-    compared = str(destiny.compare(problem, network, ["destiny-newton", "destiny-krylov"]))
+    compared = str(destiny.compare(problem, network, ["averaged-model", "averaged-krylov"]))
     assert compared.count("to hold bytes against: all data to one agent: 9.6 kB") == 1
 
 

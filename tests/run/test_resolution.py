@@ -45,12 +45,12 @@ def test_regression_with_a_feature_in_far_smaller_units(ratio, seed):
     data, targets = tables(ratio, seed)
     problem = OLSR(data, targets)
     result = destiny.solve(problem, RING, seed=seed)
-    assert result.settings["kind"] == "destiny-newton"
+    assert result.settings["kind"] == "averaged-model"
     assert result.converged
     assert not [note for note in result.notes if "curvature" in note]
-    for method in ("destiny-lbfgs", "destiny-momentum"):
-        for decentralised in (False, True):
-            other = destiny.solve(problem, RING, method, seed=seed, decentralised=decentralised)
+    for method in ("averaged-lbfgs", "destiny-accelerated"):
+        for local_stopping in (False, True):
+            other = destiny.solve(problem, RING, method, seed=seed, local_stopping=local_stopping)
             assert not other.converged
             assert UNSEEN in other.reason
             seen = any("negative along some direction" in note for note in other.notes)
@@ -62,14 +62,14 @@ def test_regression_with_a_feature_in_far_smaller_units(ratio, seed):
 
 def test_looking_for_it_is_neither_counted_nor_different_on_threads():
     problem = OLSR(*tables(1e5, 200))
-    one, two = (destiny.solve(problem, RING, "destiny-lbfgs", engine=Local(k), seed=200) for k in (1, 2))
-    free = destiny.solve(problem, RING, "destiny-lbfgs", seed=200, rounds=one.rounds, tolerance=0)
+    one, two = (destiny.solve(problem, RING, "averaged-lbfgs", engine=Local(k), seed=200) for k in (1, 2))
+    free = destiny.solve(problem, RING, "averaged-lbfgs", seed=200, rounds=one.rounds, tolerance=0)
     assert (one.reason, one.notes, one.gradients) == (two.reason, two.notes, two.gradients)
     assert one.gradients == free.gradients
     assert (one.X == free.X).all()
 
 
-@pytest.mark.parametrize("method", ["destiny-krylov", "deepca", "destiny-momentum"])
+@pytest.mark.parametrize("method", ["averaged-krylov", "deepca", "destiny-accelerated"])
 @pytest.mark.parametrize("tolerance", [1e-5, 1e-7])
 def test_the_distance_is_that_of_the_axes(method, tolerance):
     """Raw units: variances over twelve decades. SciPy has the axes of sorted columns to rounding."""
@@ -86,7 +86,7 @@ def test_the_distance_is_that_of_the_axes(method, tolerance):
 
 
 @pytest.mark.parametrize("seed", [11, 12])
-@pytest.mark.parametrize("method", [None, "destiny-momentum", "destiny-lbfgs"])
+@pytest.mark.parametrize("method", [None, "destiny-accelerated", "averaged-lbfgs"])
 @pytest.mark.parametrize("kind", ["pca", "olsr", "sdl"])
 def test_nothing_is_said_where_features_are_alike(kind, method, seed):
     make = {
@@ -106,7 +106,7 @@ def test_a_tolerance_that_lets_a_wrong_axis_pass_is_told(seed):
     A = A - A.mean(axis=0)
     problem = destiny.problems.PCA(np.array_split(A, AGENTS), 3)
     axes = np.linalg.svd(A.T, full_matrices=False)[0][:, :3]
-    loose, fine = (destiny.solve(problem, RING, "destiny-krylov", tolerance=t) for t in (1e-3, 1e-8))
+    loose, fine = (destiny.solve(problem, RING, "averaged-krylov", tolerance=t) for t in (1e-3, 1e-8))
     assert loose.converged
     assert destiny.stiefel.subspace_distance(loose.X, axes) > 0.03
     assert [note for note in loose.notes if "which a tolerance of 0.001 lets pass: an axis may be" in note]
@@ -118,7 +118,7 @@ def test_a_saddle_is_called_one():
     problem = pca.synthetic(n=N, m=60, p=2, xi=0.7, agents=AGENTS, seed=5)
     _, vectors = np.linalg.eigh(sum(problem.second_moments(i) for i in range(AGENTS)))
     for columns, saddle in (([-1, -2], False), ([-1, -4], True)):
-        result = destiny.solve(problem, RING, "destiny-momentum", start=vectors[:, columns])
+        result = destiny.solve(problem, RING, "destiny-accelerated", start=vectors[:, columns])
         assert result.converged
         assert any("a saddle or a maximum" in note for note in result.notes) == saddle
 
@@ -139,16 +139,16 @@ def test_an_own_residual_of_zero_does_not_make_an_answer():
             return np.zeros(len(state.X))
 
     problem = pca.synthetic(n=N, m=60, p=2, xi=0.7, agents=AGENTS, seed=5)
-    result = destiny.solve(problem, RING, Idle(), decentralised=True)
+    result = destiny.solve(problem, RING, Idle(), local_stopping=True)
     assert not result.converged
     assert result.reason.startswith("did not converge: stationarity is ")
     assert "residual" in result.reason
 
 
-def test_agents_of_organisations_say_so_too(tmp_path):
+def test_agents_of_organizations_say_so_too(tmp_path):
     data, targets = tables(1e5, 200)
     own = 'kind = "olsr"\ndata = "own.npy"\ntargets = "targets.npy"'
-    ours = Party(tmp_path, destiny.networks.path(2), own, algorithm='kind = "destiny-momentum"')
+    ours = Party(tmp_path, destiny.networks.path(2), own, algorithm='kind = "destiny-accelerated"')
     for i in range(2):
         np.save(ours.home(i) / "own.npy", data[i])
         np.save(ours.home(i) / "targets.npy", targets[i])

@@ -46,7 +46,7 @@ def test_rounds_and_answers_are_those_of_64_bits_at_a_fifth_of_the_bytes(name):
         destiny.solve(
             make(),
             network,
-            destiny.DestinyMomentum(),
+            destiny.DestinyAccelerated(),
             tolerance=1e-9,
             engine=Local(1),
             every=1,
@@ -72,9 +72,9 @@ def test_eleven_digits_are_reached():
 def test_a_method_that_needs_whole_numbers_is_refused():
     make, network = SETTINGS["figure 3"]
     with pytest.raises(
-        MismatchError, match=r"destiny-newton averages by exact totals.* found messages of 8 bits"
+        MismatchError, match=r"averaged-model averages by exact totals.* found messages of 8 bits"
     ):
-        destiny.solve(make(), network, destiny.DestinyNewton(), messages=EIGHT)
+        destiny.solve(make(), network, destiny.AveragedModel(), messages=EIGHT)
 
 
 @pytest.mark.parametrize("method", TOGETHER, ids=lambda m: m.kind)
@@ -94,11 +94,11 @@ def test_every_method_ends_where_it_does_with_64_bits_and_has_one_set_of_bits(me
     assert eight.measures.worst <= 10 * max(plain.measures.worst, 1e-9)
 
 
-@pytest.mark.parametrize("method", [destiny.DestinyMomentum, destiny.algorithms.ATC], ids=lambda m: m.kind)
+@pytest.mark.parametrize("method", [destiny.DestinyAccelerated, destiny.algorithms.ATC], ids=lambda m: m.kind)
 @pytest.mark.parametrize("threads", [(1, 1), (2, 3)])
 def test_a_run_that_was_resumed_has_the_same_bits(method, threads, tmp_path):
     problem, network = small_problem("sdl", 6), nets.ring(6)
-    options = {"messages": EIGHT, "tolerance": 1e-2, "decentralised": True}
+    options = {"messages": EIGHT, "tolerance": 1e-2, "local_stopping": True}
     whole = destiny.solve(problem, network, method(), engine=Local(1), **options)
     folder = {"checkpoint": tmp_path / "c", "checkpoint_every": 9}
     destiny.solve(problem, network, method(), rounds=50, engine=Local(threads[0]), **folder, **options)
@@ -119,15 +119,17 @@ def test_a_checkpoint_of_other_messages_is_refused(kinds, tmp_path):
         destiny.solve(problem, network, checkpoint=tmp_path, resume=True, messages=second)
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_columns_of_very_different_size_are_centred_as_with_64_bits(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_columns_of_very_different_size_are_centered_as_with_64_bits(standardize):
     rng = np.random.default_rng(3)
     scales = 10.0 ** np.arange(-4, 8)
     silos = [(rng.standard_normal((12, 20)) + 3) * scales[:, None] for _ in range(6)]
-    problem = destiny.problems.centred(destiny.problems.PCA([a.T for a in silos], 2), standardise=standardise)
+    problem = destiny.problems.centered(
+        destiny.problems.PCA([a.T for a in silos], 2), standardize=standardize
+    )
     plain, eight = (destiny.solve(problem, nets.ring(6), rounds=200, messages=m) for m in (PLAIN, EIGHT))
     np.testing.assert_allclose(eight.mean, plain.mean, rtol=1e-13)
-    if standardise:
+    if standardize:
         np.testing.assert_allclose(eight.scale, plain.scale, rtol=1e-12)
 
 

@@ -16,7 +16,7 @@ from destiny.storage import checkpoint
 from destiny.storage.checkpoint import flatten
 from tests.helpers.small_problems import small_problem
 
-MOMENTUM = "destiny-momentum"  # steps of one round, more than a few of them
+MOMENTUM = "destiny-accelerated"  # steps of one round, more than a few of them
 
 
 @pytest.fixture
@@ -40,15 +40,15 @@ def equal(a, b):
     assert (a.reason, a.steps, a.rounds, a.scalars) == (b.reason, b.steps, b.rounds, b.scalars)
 
 
-@pytest.mark.parametrize("decentralised", [False, True])
+@pytest.mark.parametrize("local_stopping", [False, True])
 @pytest.mark.parametrize("changing", [False, True])
 @pytest.mark.parametrize("cut", [37, 60])
 def test_resuming_gives_the_bits_of_a_run_never_stopped(
-    problem, network, tmp_path, decentralised, changing, cut
+    problem, network, tmp_path, local_stopping, changing, cut
 ):
     if changing:
         network = destiny.networks.link_loss(network, 0.2, seed=0)
-    options = {"decentralised": decentralised, "tolerance": 1e-6, "every": 7}
+    options = {"local_stopping": local_stopping, "tolerance": 1e-6, "every": 7}
     whole = destiny.solve(problem, network, MOMENTUM, rounds=5000, **options)
     assert whole.converged
     destiny.solve(problem, network, MOMENTUM, rounds=cut, checkpoint=tmp_path, checkpoint_every=10, **options)
@@ -299,7 +299,7 @@ def test_problem_and_network_must_fit(problem):
         (lambda p, n: (n, p), "problem must be one of destiny.problems"),
         (lambda p, n: (p, n, destiny.Destiny), "algorithm must be an object"),
         (lambda p, n: (p, n, 7), "algorithm must be an object"),
-        (lambda p, n: (p, n, "newton"), "algorithm must be one of .*destiny-newton.*; found 'newton'"),
+        (lambda p, n: (p, n, "newton"), "algorithm must be one of .*averaged-model.*; found 'newton'"),
     ],
 )
 def test_what_is_not_a_problem_network_or_algorithm_is_named(problem, network, arguments, sentence):

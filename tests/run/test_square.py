@@ -17,7 +17,7 @@ from destiny.storage.checkpoint import list_checkpoints
 from tests.helpers.small_problems import procrustes, small_problem
 
 RING = destiny.networks.ring(3)
-MOMENTUM = "destiny-momentum"
+MOMENTUM = "destiny-accelerated"
 FIXED = "the sign of det X cannot change"
 
 
@@ -27,7 +27,7 @@ def half_notes(result):
 
 @pytest.mark.parametrize(
     ("sign", "options"),
-    [(-1, {}), (1, {}), (1, {"decentralised": True}), (1, {"algorithm": destiny.Destiny()})],
+    [(-1, {}), (1, {}), (1, {"local_stopping": True}), (1, {"algorithm": destiny.Destiny()})],
 )
 def test_without_a_start_the_better_half_is_kept_and_both_are_counted(sign, options):
     problem, best = procrustes(3, sign=sign)
@@ -125,10 +125,10 @@ def test_the_lower_objective_wins_though_its_run_has_not_converged():
 
 
 @dataclass(frozen=True)
-class Cut(destiny.DestinyMomentum):
+class Cut(destiny.DestinyAccelerated):
     """SIGTERM arrives in some calls of step."""
 
-    kind = "destiny-momentum"
+    kind = "destiny-accelerated"
     calls: ClassVar[list[None]] = []
     at: ClassVar[set[int]] = set()
 
@@ -193,7 +193,7 @@ def test_a_gradient_of_the_wrong_sign_is_noticed():
     rng = np.random.default_rng(0)
     wrong = [Wrong(rng.standard_normal((5, 9))) for _ in range(3)]
     start = destiny.stiefel.random_point(5, 2, 0)
-    result = destiny.solve(wrong, RING, "destiny-momentum", start=start)
+    result = destiny.solve(wrong, RING, "destiny-accelerated", start=start)
     assert result.converged
     assert any("the objective rose" in note and "destiny.check_gradient" in note for note in result.notes)
 

@@ -9,7 +9,7 @@ from destiny.engines.threads import LocalTeam
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import polar
 from destiny.run import stopping
-from destiny.run.agreement import DecentralisedStop
+from destiny.run.agreement import LocalStop
 from destiny.run.metrics import Measures
 from destiny.run.own import as_topology
 from tests.helpers.small_problems import KINDS, small_problem
@@ -102,8 +102,8 @@ def test_agents_stop_together_and_never_too_early(name, tolerance, monkeypatch):
         return decisions[-1]
 
     monkeypatch.setattr(LocalTeam, "flood", property(spy))
-    algorithm = destiny.DestinyMomentum()
-    options = {"decentralised": True, "tolerance": tolerance, "rounds": 9000, "every": 0}
+    algorithm = destiny.DestinyAccelerated()
+    options = {"local_stopping": True, "tolerance": tolerance, "rounds": 9000, "every": 0}
     result = destiny.solve(problem, network, algorithm, **options)
     assert result.converged, result
     # Whenever agents decide, all of them hold the very same bit: they cannot decide differently.
@@ -122,9 +122,9 @@ def test_agents_stop_together_and_never_too_early(name, tolerance, monkeypatch):
 def test_answers_to_another_tolerance_do_not_count_after_a_resume(before, stops):
     """What floods is a bit, which means nothing without the tolerance that was asked for."""
     problem, network = small_problem("pca"), destiny.networks.ring(6)
-    algorithm = destiny.DestinyMomentum()
+    algorithm = destiny.DestinyAccelerated()
     moment = next(m for m in destiny.iterate(problem, network, algorithm) if m.round > before[1])
-    rule = DecentralisedStop(algorithm, network, 1e-2)
+    rule = LocalStop(algorithm, network, 1e-2)
     rule.asked = before
     moment.team.set_flood(moment.team.split(np.zeros(6)))
     assert (rule.check(moment, 1) is not None) == stops
@@ -137,7 +137,7 @@ def test_answers_to_another_tolerance_do_not_count_after_a_resume(before, stops)
 def test_the_local_residual_bounds_what_an_observer_would_measure(kind):
     """Not the same numbers, but of one size: agents that stop are done for the observer too."""
     network = destiny.networks.erdos_renyi(6, prob=0.5, seed=0)
-    result = destiny.solve(small_problem(kind), network, decentralised=True, tolerance=1e-7, rounds=9000)
+    result = destiny.solve(small_problem(kind), network, local_stopping=True, tolerance=1e-7, rounds=9000)
     assert result.converged
     assert result.measures.worst < 1e-5
 
@@ -153,7 +153,7 @@ def test_a_method_without_a_residual_is_refused():
             return state
 
     with pytest.raises(destiny.SettingsError, match="still has no local residual"):
-        destiny.solve(small_problem("pca"), destiny.networks.ring(6), Still(), decentralised=True)
+        destiny.solve(small_problem("pca"), destiny.networks.ring(6), Still(), local_stopping=True)
 
 
 def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
@@ -172,11 +172,11 @@ def test_agents_that_never_hear_of_each_other_are_refused_in_seconds():
 def test_agents_that_start_near_the_answer_agree_to_stop(distance):
     # A residual relative to a start that is nearly stationary would ask for less than rounding leaves.
     problem = destiny.problems.pca.synthetic(n=20, m=200, p=2, xi=0.5, agents=8, seed=0)
-    network, method = networks.ring(8), destiny.DestinyMomentum()
+    network, method = networks.ring(8), destiny.DestinyAccelerated()
     answer = polar(destiny.solve(problem, network, method, tolerance=1e-12).X)
     start = polar(answer + distance * np.random.default_rng(1).standard_normal(answer.shape))
     again = destiny.solve(
-        problem, network, method, start=start, tolerance=1e-10, decentralised=True, rounds=1000
+        problem, network, method, start=start, tolerance=1e-10, local_stopping=True, rounds=1000
     )
     assert again.converged
     assert again.measures.worst < 1e-9
@@ -188,14 +188,14 @@ def test_agents_that_start_near_the_answer_agree_to_stop(distance):
 )
 def test_a_start_that_is_an_answer_is_not_called_a_saddle(data, p, words):
     problem = destiny.problems.pca.from_data(data.T, p, 4)
-    result = destiny.solve(problem, destiny.networks.ring(4), "destiny-momentum")
+    result = destiny.solve(problem, destiny.networks.ring(4), "destiny-accelerated")
     assert any(words in note for note in result.notes)
     assert not any("saddle" in note for note in result.notes)
 
 
 def test_too_few_rounds_for_a_sum_end_the_run_before_it():
     problem = destiny.problems.pca.synthetic(n=12, m=120, p=2, xi=0.6, agents=6, seed=0)
-    result = destiny.solve(problem, destiny.networks.ring(6), "destiny-krylov", rounds=5)
+    result = destiny.solve(problem, destiny.networks.ring(6), "averaged-krylov", rounds=5)
     assert (result.steps, result.rounds) == (0, 0)
     assert result.reason.startswith("out of rounds")
 
@@ -207,7 +207,7 @@ def test_many_agents_wait_for_twice_the_depth_of_the_tree(monkeypatch):
     assert stopping.flooding_time(network, 0) == 2 * network.depth == 10
 
 
-@pytest.mark.parametrize("kind", ["destiny-newton", "destiny-krylov", "destiny-lbfgs"])
+@pytest.mark.parametrize("kind", ["averaged-model", "averaged-krylov", "averaged-lbfgs"])
 @pytest.mark.parametrize("n", [12, 40])
 def test_a_tolerance_below_rounding_ends_the_run_in_words(kind, n):
     rng = np.random.default_rng(n)

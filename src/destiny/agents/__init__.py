@@ -1,4 +1,4 @@
-"""Agents of separate organisations: each beside its own data, talking to its neighbours over mutual TLS."""
+"""Agents of separate organizations: each beside its own data, talking to its neighbors over mutual TLS."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Run one agent from its file to its answer: meet the neighbours, step, save, agree to stop, average."""
+"""Run one agent from its file to its answer: meet the neighbors, step, save, agree to stop, average."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 RIDERS = 1  # numbers that ride along in a message: whether some residual is too large
 COUNT = 1  # word of a private sum that counts the agents
 SCALARS = 2  # numbers averaged in the end besides a gradient and n curvatures: objective and variance
-STARTS = 2  # times an agent's own start that neighbours may take to start
+STARTS = 2  # times an agent's own start that neighbors may take to start
 
 
 class OutboxStore:
-    """Checkpoints of one agent, with the messages that neighbours may still need (`run.driver.Store`)."""
+    """Checkpoints of one agent, with the messages that neighbors may still need (`run.driver.Store`)."""
 
     def __init__(
         self, settings: Settings, checkpoints: AgentCheckpoints, outbox: Outbox, connections: Connections
@@ -54,8 +54,8 @@ class OutboxStore:
         return fresh and step > 0 and (step % self.settings.checkpoint == 0 or stop or signal)
 
     def facts(self) -> dict[str, Any]:
-        """The neighbours' degrees, which the weights of the network follow from."""
-        return {"degrees": {n.name: n.degree for n in self.connections.neighbours}}
+        """The neighbors' degrees, which the weights of the network follow from."""
+        return {"degrees": {n.name: n.degree for n in self.connections.neighbors}}
 
     def write(self, moment: Moment, saved: Saved) -> None:
         """Write the agent's state and the messages sent since the last checkpoint."""
@@ -63,7 +63,7 @@ class OutboxStore:
         self.checkpoints.write(arrays, saved.facts, self.outbox)
         logger.debug("%s: checkpoint of step %d written", self.settings.name, moment.step)
         self.connections.move_mark(self.checkpoints.mark)
-        self.connections.startup_grace = 0.0  # all neighbours have been there
+        self.connections.startup_grace = 0.0  # all neighbors have been there
 
 
 def run(
@@ -85,7 +85,7 @@ def run(
         Each is given a `View` and returns what to call several times a second while the agent waits; one
         that fails is called no more.
     age : float
-        Seconds since this process was started. Neighbours may take as long to start, so an agent that was
+        Seconds since this process was started. Neighbors may take as long to start, so an agent that was
         just started waits at least twice as long for them, until its next checkpoint, whatever its deadline.
     """
     began = time.monotonic()
@@ -117,7 +117,7 @@ class Agent(AgentProcess):
         # They may refuse the method: before there are connections to close.
         self.plan = plan_of(settings)
         agreement = stop_rule(settings, self.plan)
-        names = [n.name for n in settings.neighbours]
+        names = [n.name for n in settings.neighbors]
         folder = settings.out / CHECKPOINTS
         super().__init__(settings, AgentCheckpoints(folder, identity(settings), settings.index, names))
         turns = 0 if self.saved is None else int(self.saved.facts["turn"])
@@ -128,7 +128,7 @@ class Agent(AgentProcess):
         self.statements = None
         if not settings.network.changes and not self.is_closed:
             notary = self.hiding.notary if self.hiding is not None else plain_notary(settings)
-            self.statements = Statements(notary, self.connections.neighbours, folder, settings.run)
+            self.statements = Statements(notary, self.connections.neighbors, folder, settings.run)
         self.connections.mark = self.checkpoints.mark
         self.driver = Driver(
             self.plan,
@@ -150,7 +150,7 @@ class Agent(AgentProcess):
         if self.outcome is not None:
             over = "this run is over: the answer is the one found before, and data were not read again"
             self.event_log.report("over", self.settings.name, over)
-            return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
+            return self.outcome if self.outcome.closed else self.serve_until_neighbors_done(self.outcome)
         s = self.settings
         for moment in moments(self.plan, self.engine, self.saved):
             self.view.phase = "running"
@@ -182,7 +182,7 @@ class Agent(AgentProcess):
             outcome = replace(outcome, choice=str(s.choice))
         self.checkpoints.write_outbox(self.outbox, team.traffic.turns)
         outcome.write(s.out, identity(s))
-        return self.serve_until_neighbours_done(outcome)
+        return self.serve_until_neighbors_done(outcome)
 
     def serve(self) -> None:
         """Listen and call, to repeat what was sent."""
@@ -218,5 +218,5 @@ def largest_message(settings: Settings, plan: Plan | None) -> tuple[int, int]:
 
 
 def plain_notary(settings: Settings) -> Notary:
-    """Who says who the neighbours of this agent are."""
-    return Notary(settings.index, settings.agents, [n.index for n in settings.neighbours])
+    """Who says who the neighbors of this agent are."""
+    return Notary(settings.index, settings.agents, [n.index for n in settings.neighbors])

@@ -1,4 +1,4 @@
-"""Agent files: this agent, its neighbours, and the problem they solve together."""
+"""Agent files: this agent, its neighbors, and the problem they solve together."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from destiny.agents.agent_kinds import agent_kind, refuse_keys
-from destiny.agents.neighbours import read_neighbours
+from destiny.agents.neighbors import read_neighbors
 from destiny.agents.settings import CHECKPOINTS, NOISE, Settings
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.event_loop import shortage_is_temporary
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.tls import TlsFiles
 from destiny.config import files
 from destiny.config.algorithm import read_algorithm as read_method
@@ -30,13 +30,13 @@ from destiny.config.tables import read as read_tables
 from destiny.engines.mixers import PLAIN, Messages, Private, from_keys
 from destiny.engines.same_settings import columns_of, plain
 from destiny.errors import SettingsError
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.problems.cached import CachedProblem
 from destiny.problems.data.files import File
 from destiny.problems.data.partition import remote_source
 from destiny.protocols import AlgorithmBase, Method, ProblemBase, TopologyBase
 from destiny.run.choice import choose
-from destiny.run.forecast import totals_learnt
+from destiny.run.forecast import totals_learned
 from destiny.run.own import as_algorithm, settings_of
 from destiny.run.parts.privacy import privacy_of, require_private_messages
 from destiny.run.solve import SolveOptions
@@ -58,10 +58,10 @@ def read(path: str | Path) -> Settings:
             f"[stop] diameter must be at most {me.agents - 1}, the number of agents - 1; "
             f"found {stop.diameter}"
         )
-    neighbours = read_neighbours(asked.neighbour, me, folder)
+    neighbors = read_neighbors(asked.neighbor, me, folder)
     start = asked.start.point(folder)
     problem = read_problem(asked.problem, me, folder)
-    network = read_network(asked, neighbours, folder)
+    network = read_network(asked, neighbors, folder)
     method = read_method(asked.algorithm, "[algorithm]") if asked.algorithm else None
     kind = agent_kind(method)
     if kind is None:
@@ -73,7 +73,7 @@ def read(path: str | Path) -> Settings:
     require_private_messages(privacy_of(problem), messages.private)
     tolerance = float(Tolerance(SolveOptions.tolerance if stop.tolerance is None else stop.tolerance).limit)
     rounds = Rounds(SolveOptions.rounds if stop.rounds is None else stop.rounds).limit
-    options = None if kind is None else kind.read_options(me, asked.run, network, neighbours)
+    options = None if kind is None else kind.read_options(me, asked.run, network, neighbors)
     link = read_link(asked.network or {})
     choice = None
     if kind is not None:
@@ -107,7 +107,7 @@ def read(path: str | Path) -> Settings:
         out=folder / me.out,
         deadline=me.deadline,
         files=read_files(asked.tls, folder),
-        neighbours=neighbours,
+        neighbors=neighbors,
         problem=problem,
         network=network,
         start=start,
@@ -119,7 +119,7 @@ def read(path: str | Path) -> Settings:
         checkpoint=checkpoint,
         every=asked.run.every or SolveOptions.every,
         messages=messages,
-        participants=read_participants(asked.messages.participants, me, neighbours),
+        participants=read_participants(asked.messages.participants, me, neighbors),
         disclosure=disclosure + _about_method(problem, algorithm, messages),
         common={name: _short(value) for name, value in plain(common).items()},
         options=options,
@@ -127,10 +127,10 @@ def read(path: str | Path) -> Settings:
 
 
 def _about_method(problem: ProblemBase, algorithm: Method, messages: Messages) -> str:
-    """What neighbours learn by the method."""
+    """What neighbors learn by the method."""
     if messages.private:
         assert isinstance(algorithm, AlgorithmBase)
-        return f"; these sums are: {totals_learnt(problem, algorithm)}"
+        return f"; these sums are: {totals_learned(problem, algorithm)}"
     if algorithm.about is not None and algorithm.about.averaged:
         return f"; what is averaged of each agent is {algorithm.about.averaged}"
     return ""
@@ -138,9 +138,9 @@ def _about_method(problem: ProblemBase, algorithm: Method, messages: Messages) -
 
 def network_facts(network: TopologyBase) -> dict[str, Any]:
     """What all agents must know alike of their network."""
-    if not isinstance(network, Neighbourhood):
+    if not isinstance(network, Neighborhood):
         return {"network": checkpoints.network_digest(network), "diameter": network.diameter}
-    facts: dict[str, Any] = {"network": "each knows its neighbours", "diameter": network.diameter}
+    facts: dict[str, Any] = {"network": "each knows its neighbors", "diameter": network.diameter}
     return facts if network.spectrum is None else facts | {"spectrum": network.spectrum}
 
 
@@ -184,32 +184,32 @@ def keep_secret(privacy: Any, me: files.Agent) -> Any:
     return msgspec.structs.replace(privacy, secret=str(Path(me.out) / CHECKPOINTS / NOISE))
 
 
-def read_network(asked: AgentFile, neighbours: list[Neighbour], folder: Path) -> TopologyBase:
-    """[network] if it has links; else the network is what neighbours tell each other."""
-    mine, me = [n.index for n in neighbours], asked.agent
+def read_network(asked: AgentFile, neighbors: list[Neighbor], folder: Path) -> TopologyBase:
+    """[network] if it has links; else the network is what neighbors tell each other."""
+    mine, me = [n.index for n in neighbors], asked.agent
     if asked.network is None or not asked.network.keys() - set(LINK):
-        return Neighbourhood(me.index, mine, me.agents, asked.stop.diameter, asked.stop.spectrum)
+        return Neighborhood(me.index, mine, me.agents, asked.stop.diameter, asked.stop.spectrum)
     network = read_whole_network(asked.network, me.agents, folder)
     edges = network.all_edges()
     linked = sorted(int(edge.sum()) - me.index for edge in edges if me.index in edge)
     if linked != mine:
         raise SettingsError(
-            f"[network] links agent {me.index} with {linked}, but each [[neighbour]] is one of {mine}: "
+            f"[network] links agent {me.index} with {linked}, but each [[neighbor]] is one of {mine}: "
             "make them equal"
         )
-    for n in neighbours:
+    for n in neighbors:
         around = frozenset(int(edge.sum()) - n.index for edge in edges if n.index in edge)
         if n.around not in (None, around):
             raise SettingsError(
-                f"[network] links agent {n.index} with {sorted(around)}, but [[neighbour]] {n.name!r} has "
-                f"neighbours = {sorted(n.around or ())}: make them equal"
+                f"[network] links agent {n.index} with {sorted(around)}, but [[neighbor]] {n.name!r} has "
+                f"neighbors = {sorted(n.around or ())}: make them equal"
             )
         n.around, n.degree_in_file = around, len(around)
     return network
 
 
 def read_messages(table: files.AgentMessages, network: TopologyBase) -> tuple[Messages, str]:
-    """[messages], and what neighbours learn: private wherever the network allows it, if nothing is said.
+    """[messages], and what neighbors learn: private wherever the network allows it, if nothing is said.
 
     A network that one agent alone connects is refused rather than given plain messages, if nothing is said.
     """
@@ -219,7 +219,7 @@ def read_messages(table: files.AgentMessages, network: TopologyBase) -> tuple[Me
     why = Private().obstacle(network)
     if setting is False or (setting is None and why is not None):
         reason = "" if setting is False else f" ({why})"
-        return asked, f"{asked}: each neighbour learns all numbers this agent sends{reason}"
+        return asked, f"{asked}: each neighbor learns all numbers this agent sends{reason}"
     if asked != PLAIN and setting is None:
         ((key, value),) = asked.keys().items()
         raise SettingsError(
@@ -232,7 +232,7 @@ def read_messages(table: files.AgentMessages, network: TopologyBase) -> tuple[Me
     )
 
 
-def read_participants(names: list[str], me: files.Agent, neighbours: list[Neighbour]) -> list[str]:
+def read_participants(names: list[str], me: files.Agent, neighbors: list[Neighbor]) -> list[str]:
     """participants of [messages]: who may take part, by index."""
     if not names:
         return []
@@ -241,7 +241,7 @@ def read_participants(names: list[str], me: files.Agent, neighbours: list[Neighb
             f"[messages] participants must be {me.agents} different names in the order of their index; "
             f"found {len(names)}"
         )
-    for name, index in [(me.name, me.index), *((n.name, n.index) for n in neighbours)]:
+    for name, index in [(me.name, me.index), *((n.name, n.index) for n in neighbors)]:
         if names[index] != name:
             raise SettingsError(
                 f"[messages] participants has {names[index]!r} as agent {index}, who is {name!r}: make them "

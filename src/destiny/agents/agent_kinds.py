@@ -13,7 +13,7 @@ from destiny.protocols import AlgorithmBase, Method, ProblemBase, TopologyBase
 if TYPE_CHECKING:
     from destiny.agents.process import AgentProcess
     from destiny.agents.settings import Settings
-    from destiny.agents.transport.neighbour import Neighbour
+    from destiny.agents.transport.neighbor import Neighbor
     from destiny.config.files import AgentMessages
 
 
@@ -24,14 +24,14 @@ class AgentKind(Protocol):
         """Raise why messages cannot be private, if they cannot."""
 
     def read_messages(self, table: AgentMessages, method: str) -> tuple[Messages, str]:
-        """[messages] of an agent file, and what neighbours learn."""
+        """[messages] of an agent file, and what neighbors learn."""
 
     def read_options(
         self,
         me: Any,
         run: Any,
         network: TopologyBase,
-        neighbours: Sequence[Neighbour],
+        neighbors: Sequence[Neighbor],
     ) -> Any:
         """What the keys of `destiny.registry.agent_keys` say; becomes `Settings.options`."""
 

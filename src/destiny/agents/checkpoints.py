@@ -1,4 +1,4 @@
-"""An agent's files for resuming: two checkpoints, and the messages that neighbours may need again."""
+"""An agent's files for resuming: two checkpoints, and the messages that neighbors may need again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AgentCheckpoints:
         Facts that identify the run; a checkpoint with others is refused.
     index : int
         The agent.
-    neighbours : collection of str
+    neighbors : collection of str
         Their names.
 
     Attributes
@@ -44,20 +44,20 @@ class AgentCheckpoints:
     """
 
     def __init__(
-        self, folder: Path, identity: dict[str, Any], index: int, neighbours: Collection[str]
+        self, folder: Path, identity: dict[str, Any], index: int, neighbors: Collection[str]
     ) -> None:
         self.folder, self.identity, self.index = folder, identity, index
         _create(folder)
         self.saved, self.notes = self.newest()
         if self.saved is not None:
-            self.saved = replace(self._checked(self.saved, neighbours), ids=np.array([index]))
+            self.saved = replace(self._checked(self.saved, neighbors), ids=np.array([index]))
         self.rounds = _rounds(folder, self.saved)  # of the checkpoints on disk, oldest first
 
     def newest(self) -> tuple[checkpoints.Saved | None, list[str]]:
         """The checkpoint to go on from, and a sentence about each file that is passed over."""
         return _newest(self.folder)
 
-    def _checked(self, saved: checkpoints.Saved, neighbours: Collection[str]) -> checkpoints.Saved:
+    def _checked(self, saved: checkpoints.Saved, neighbors: Collection[str]) -> checkpoints.Saved:
         for name, mine in self.identity.items():
             if (other := difference({name: mine}, {name: saved.facts.get(name)})) is not None:
                 key, here, there = other
@@ -65,8 +65,8 @@ class AgentCheckpoints:
                     f"belongs to another run: its {key} is {there}, this file's is {here}; "
                     "choose another folder for out"
                 )
-        if set(saved.facts["degrees"]) != set(neighbours):
-            raise saved.refuse("belongs to another run: this file names other neighbours; use a new run id")
+        if set(saved.facts["degrees"]) != set(neighbors):
+            raise saved.refuse("belongs to another run: this file names other neighbors; use a new run id")
         return saved
 
     @property
@@ -75,9 +75,9 @@ class AgentCheckpoints:
         return self.rounds[0] if len(self.rounds) >= checkpoints.KEPT else 0
 
     def load_outbox(self, finished: bool) -> tuple[Outbox, int]:
-        """The messages on disk, and the first round this agent needs from its neighbours."""
+        """The messages on disk, and the first round this agent needs from its neighbors."""
         round = 0 if self.saved is None else int(self.saved.facts["turn"])
-        if finished:  # neighbours may still need all that was sent
+        if finished:  # neighbors may still need all that was sent
             ends = [npz.read(path, ("end",), ())[1]["end"] for path in self.folder.glob("sent-*.npz")]
             round = max(ends, default=round)
         return Outbox.load(self.folder, round, self.notes), round

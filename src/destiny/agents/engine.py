@@ -1,4 +1,4 @@
-"""One agent among its neighbours, as `iterate` sees it; nobody there has a view of the whole network."""
+"""One agent among its neighbors, as `iterate` sees it; nobody there has a view of the whole network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from destiny.engines.same_settings import spelled_columns
 from destiny.engines.single_worker import SingleWorkerTeam
 from destiny.engines.words import OutOfRangeError
 from destiny.errors import DestinyError, PrivacyError, SettingsError
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.protocols import Array, Bounds, Problem, TopologyBase
 from destiny.storage.checkpoint import Saved
 
@@ -49,7 +49,7 @@ class SingleAgentEngine:
         """HELLO has compared the settings."""
 
     def connect(self, problem: Problem, network: TopologyBase, messages: Messages = PLAIN) -> AgentTeam:
-        """Meet all neighbours."""
+        """Meet all neighbors."""
         exchange = self.open(network)
         try:
             self.connections.meet()
@@ -77,8 +77,8 @@ class SingleAgentEngine:
     def _learn(self, network: TopologyBase) -> None:
         """What follows from who takes part: weights, the tree for sums, masks."""
         known = self.statements if self.statements is not None and self.statements.all_known() else None
-        if isinstance(network, Neighbourhood):
-            network.learn({n.index: n.degree or 0 for n in self.connections.neighbours})
+        if isinstance(network, Neighborhood):
+            network.learn({n.index: n.degree or 0 for n in self.connections.neighbors})
             if known is not None:
                 network.learn_links(known.links)
         if known is not None and self.hiding is not None:
@@ -91,10 +91,10 @@ class SingleAgentEngine:
         )
 
     def nobody(self) -> DestinyError:
-        """The error to raise: which neighbours are missing, and why."""
-        late = [n for n in self.connections.neighbours if not (n.degree or n.degree_in_hello)]
+        """The error to raise: which neighbors are missing, and why."""
+        late = [n for n in self.connections.neighbors if not (n.degree or n.degree_in_hello)]
         reasons = " and ".join(f"{n.name} {n.trouble}" for n in late)
-        text = f"not all neighbours have come within {self.connections.wait_limit:g} s: {reasons}"
+        text = f"not all neighbors have come within {self.connections.wait_limit:g} s: {reasons}"
         return SettingsError(text) if late and all(n.disagrees for n in late) else Absent(text)
 
     def newest(self, folder: Path, agents: int) -> tuple[Saved | None, list[str]]:
@@ -124,7 +124,7 @@ class OneAgent(HostedAgents):
             raise RunEnded(str(error)) from error
 
     def count_links(self, W: csr_array[Any, Any]) -> int:
-        """Links to its neighbours."""
+        """Links to its neighbors."""
         (agent,) = self.ids
         mine = slice(W.indptr[agent], W.indptr[agent + 1])
         return int(np.count_nonzero(W.data[mine][W.indices[mine] != agent]))
@@ -156,7 +156,7 @@ class AgentTeam(SingleWorkerTeam):
         return start
 
     def _nobody_can(self, *_: Any) -> NoReturn:
-        raise DestinyError("an agent does not see the whole network: average over its neighbours instead")
+        raise DestinyError("an agent does not see the whole network: average over its neighbors instead")
 
     gather = mean = values = gradient = mass = value = save = _nobody_can
 

@@ -13,13 +13,13 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from destiny.agents.transport.messages import sanitise
+from destiny.agents.transport.messages import sanitize
 
 logger = logging.getLogger(__name__)
 MINUTE = 60.0
 WARNINGS = ("refused", "trouble", "left", "lost", "mishap", "listener", "dropped", "certificates")
 MAX_STRANGER_LINES = 100  # a minute about strangers, for each event: they must not fill the disk
-MAX_NEIGHBOUR_LINES = 20  # a minute about one neighbour, for each event
+MAX_NEIGHBOR_LINES = 20  # a minute about one neighbor, for each event
 MAX_SENTENCE = 1000  # characters
 
 
@@ -42,7 +42,7 @@ class EventLog:
         self.agent, self.loud = agent, loud
         self.file = None if path is None else _open(path)
         self.since = time.monotonic()
-        self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbour; "" for strangers
+        self.lines: Counter[tuple[str, str]] = Counter()  # by event and neighbor; "" for strangers
         self.recent: list[dict[str, Any]] = []
 
     def report(self, event: str, peer: str, sentence: str, **facts: Any) -> None:
@@ -55,7 +55,7 @@ class EventLog:
         if self.loud or always:
             try:
                 print(
-                    f"destiny: {self.agent}: {sanitise(sentence, MAX_SENTENCE)}", file=sys.stderr, flush=True
+                    f"destiny: {self.agent}: {sanitize(sentence, MAX_SENTENCE)}", file=sys.stderr, flush=True
                 )
             except (OSError, ValueError):
                 self.loud = False
@@ -65,13 +65,13 @@ class EventLog:
         if self.admits("refused"):
             self.report("refused", peer, sentence, address=address)
 
-    def report_neighbour(self, event: str, name: str, sentence: str, **facts: Any) -> None:
-        """Report an event with a neighbour, within the limit of lines a minute."""
+    def report_neighbor(self, event: str, name: str, sentence: str, **facts: Any) -> None:
+        """Report an event with a neighbor, within the limit of lines a minute."""
         if self.admits(event, name):
             self.report(event, name, sentence, **facts)
 
-    def record_neighbour(self, event: str, name: str, **facts: Any) -> None:
-        """Record an event with a neighbour, within the limit of lines a minute."""
+    def record_neighbor(self, event: str, name: str, **facts: Any) -> None:
+        """Record an event with a neighbor, within the limit of lines a minute."""
         if self.admits(event, name):
             self.record(event, peer=name, **facts)
 
@@ -80,27 +80,27 @@ class EventLog:
         if self.admits(event):
             self.record(event, why=why)
 
-    def admits(self, event: str, neighbour: str = "") -> bool:
+    def admits(self, event: str, neighbor: str = "") -> bool:
         """Count one more line on an event; whether it is within the limit of this minute."""
         self.flush_counts()
-        self.lines[event, neighbour] += 1
-        return self.lines[event, neighbour] <= _limit(neighbour)
+        self.lines[event, neighbor] += 1
+        return self.lines[event, neighbor] <= _limit(neighbor)
 
     def flush_counts(self, last: bool = False) -> None:
         """After each minute, and at the end (``last``): report how many lines were dropped."""
         if not last and time.monotonic() - self.since <= MINUTE:
             return
         lines, self.lines, self.since = self.lines, Counter(), time.monotonic()
-        for (event, neighbour), number in lines.items():
-            dropped = number - _limit(neighbour)
+        for (event, neighbor), number in lines.items():
+            dropped = number - _limit(neighbor)
             if dropped > 0:
-                self.report_dropped(event, neighbour, dropped)
+                self.report_dropped(event, neighbor, dropped)
 
-    def report_dropped(self, event: str, neighbour: str, dropped: int) -> None:
+    def report_dropped(self, event: str, neighbor: str, dropped: int) -> None:
         """Report how many lines of an event were dropped."""
         what = "refusals" if event == "refused" else f"lines of the kind {event!r}"
-        sentence = f"{dropped} more {what} of {neighbour or 'strangers'} in the last minute"
-        self.record("dropped", dropped=dropped, why=sentence, **({"peer": neighbour} if neighbour else {}))
+        sentence = f"{dropped} more {what} of {neighbor or 'strangers'} in the last minute"
+        self.record("dropped", dropped=dropped, why=sentence, **({"peer": neighbor} if neighbor else {}))
         self.print(sentence)
 
     def record(self, event: str, **facts: Any) -> None:
@@ -108,7 +108,7 @@ class EventLog:
         self.flush_counts()
         entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "agent": self.agent}
         safe = {
-            k: sanitise(fact, MAX_SENTENCE) if isinstance(fact, str) else fact for k, fact in facts.items()
+            k: sanitize(fact, MAX_SENTENCE) if isinstance(fact, str) else fact for k, fact in facts.items()
         }
         entry |= {"event": event, **safe}
         self.recent = [*self.recent[-19:], entry]  # as many as a status page shows
@@ -138,5 +138,5 @@ def _open(path: Path) -> FileIO:
     return file
 
 
-def _limit(neighbour: str) -> int:
-    return MAX_NEIGHBOUR_LINES if neighbour else MAX_STRANGER_LINES
+def _limit(neighbor: str) -> int:
+    return MAX_NEIGHBOR_LINES if neighbor else MAX_STRANGER_LINES

@@ -1,7 +1,7 @@
 """The messages of an agent by turns (`destiny.engines.exchange.Exchange`): rounds of mixing, and sums.
 
-In a round every neighbour gets the same message. In a sum the parent in the tree gets one message, each child
-another one, and all other neighbours an empty one, so that all count the same turns.
+In a round every neighbor gets the same message. In a sum the parent in the tree gets one message, each child
+another one, and all other neighbors an empty one, so that all count the same turns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from destiny.agents.statements import Statements
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.event_loop import Absent, RunEnded
 from destiny.agents.transport.messages import Header, Kind, Refusal, is_finite
-from destiny.agents.transport.neighbour import BUFFERS, Message, Neighbour
+from destiny.agents.transport.neighbor import BUFFERS, Message, Neighbor
 from destiny.agents.tree_stream import TreeStream
 from destiny.engines.exchange import rows_of
 from destiny.engines.tree_sum import Row
@@ -25,14 +25,14 @@ from destiny.errors import DestinyError, SettingsError
 from destiny.protocols import Array, TopologyBase, Tree
 
 MAX_LOOKAHEAD = 100_000  # rounds to search for one in which a link is up again
-CACHED_ROUNDS = 16  # rounds whose links are cached: more than neighbours are apart
+CACHED_ROUNDS = 16  # rounds whose links are cached: more than neighbors are apart
 
 
 class Exchange:
-    """Sends this agent's messages of a turn to its neighbours and waits for theirs.
+    """Sends this agent's messages of a turn to its neighbors and waits for theirs.
 
-    It is also the `RoundStore` of the connections: it knows which turn each neighbour needs next, and keeps
-    what was sent for neighbours that ask again.
+    It is also the `RoundStore` of the connections: it knows which turn each neighbor needs next, and keeps
+    what was sent for neighbors that ask again.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ class Exchange:
         self.ids = np.array([index], dtype=np.intp)
         self.turn = outbox.end
         self.changes = network.changes
-        self.neighbours_by_round: dict[int, frozenset[int]] = {}
+        self.neighbors_by_round: dict[int, frozenset[int]] = {}
         self.buffer: Array = np.empty((0, 0))
-        self.awaited: list[Neighbour] = []  # whose messages of this turn are needed
+        self.awaited: list[Neighbor] = []  # whose messages of this turn are needed
         self.size: int | None = None  # bytes of the messages of this turn, but for empty ones; None before it
 
     def begin(self) -> None:
-        """All neighbours were met once: find out who takes part and who is linked to whom."""
+        """All neighbors were met once: find out who takes part and who is linked to whom."""
         if self.statements is None:
             return
         try:
@@ -88,7 +88,7 @@ class Exchange:
         """This agent's row of W, with a column for each agent that it receives from."""
         agents, rows = rows_of(W, self.ids)
         self.positions = {int(agent): position for position, agent in enumerate(agents)}
-        self.senders = [n for n in self.connections.neighbours if n.index in self.positions]
+        self.senders = [n for n in self.connections.neighbors if n.index in self.positions]
         return rows
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
@@ -120,7 +120,7 @@ class Exchange:
         rows = [np.ascontiguousarray(block[0]) for block in blocks]
         if not all(row.dtype != np.float64 or is_finite(row) for row in rows):
             self.abandon_run(f"diverged: its numbers were not finite any more in turn {turn}")
-        (me,), by_index = self.ids.tolist(), {n.index: n for n in self.connections.neighbours}
+        (me,), by_index = self.ids.tolist(), {n.index: n for n in self.connections.neighbors}
         parent = by_index.get(int(tree.parents[me]))
         children = [by_index[child] for child in tree.children[me]]
         stream = TreeStream(rows, parent, children)
@@ -149,9 +149,9 @@ class Exchange:
         self.connections.rounds += 2 * tree.depth
         return stream.totals
 
-    def _begin_turn(self, turn: int, awaited: Sequence[Neighbour], size: int) -> None:
+    def _begin_turn(self, turn: int, awaited: Sequence[Neighbor], size: int) -> None:
         self.turn, self.awaited, self.size = turn, list(awaited), size
-        for n in self.connections.neighbours:
+        for n in self.connections.neighbors:
             while n.inbox and n.inbox[0].round < turn:  # empty messages of sums
                 n.pop_message()
             self.connections.send_pending(n)
@@ -177,24 +177,24 @@ class Exchange:
     def _sizes_fit(self) -> bool:
         """Whether the messages of this turn have the right sizes, as far as they came before it began."""
         fit = True
-        for n in self.connections.neighbours:
+        for n in self.connections.neighbors:
             if n.inbox and n.inbox[0].round == self.turn and n.inbox[0].length != (due := self._due(n)):
                 self._refuse(n, f"sent {n.inbox[0].length} bytes for turn {self.turn}, expected {due}")
                 fit = False
         return fit
 
-    def _due(self, peer: Neighbour) -> int:
-        """Bytes of a neighbour's message of this turn."""
+    def _due(self, peer: Neighbor) -> int:
+        """Bytes of a neighbor's message of this turn."""
         assert self.size is not None
         return self.size if peer in self.awaited else 0
 
-    def _refuse(self, peer: Neighbour, why: str) -> None:
+    def _refuse(self, peer: Neighbor, why: str) -> None:
         peer.discard_inbox(self.turn)
         if peer.connection is not None:
             peer.connection.refuse(why)
 
     def abandon_run(self, why: str) -> NoReturn:
-        """Tell the neighbours why this agent cannot continue, and raise `RunEnded`."""
+        """Tell the neighbors why this agent cannot continue, and raise `RunEnded`."""
         self.connections.send_bye(why)
         raise RunEnded(f"{why}; try a smaller step or a larger beta, in a new run")
 
@@ -206,7 +206,7 @@ class Exchange:
             + (n.trouble if n.connection is None else "is connected and may itself be waiting for somebody")
             for n in late
         )
-        # A disagreement needs a person; otherwise starting again may help. Connected neighbours wait, too.
+        # A disagreement needs a person; otherwise starting again may help. Connected neighbors wait, too.
         away = [n for n in late if n.connection is None]
         return SettingsError(text) if away and all(n.disagrees for n in away) else Absent(text)
 
@@ -214,8 +214,8 @@ class Exchange:
 
     after_bye = frozenset({Kind.REFUSED, Kind.STATEMENT})
 
-    def check_header(self, peer: Neighbour, header: Header) -> None:
-        """Raise Refusal unless a message is due from a neighbour, and has the right size."""
+    def check_header(self, peer: Neighbor, header: Header) -> None:
+        """Raise Refusal unless a message is due from a neighbor, and has the right size."""
         if header.kind is not Kind.DATA:
             raise Refusal(f"sent {header.kind.name}, which does not belong to runs of this method")
         if header.round != (due := self.next_active_round(peer, peer.next_in)):
@@ -223,7 +223,7 @@ class Exchange:
         if header.round > self.turn + BUFFERS:
             raise Refusal("sent more rounds than it may be ahead")
         exact = None
-        if header.round < self.turn:  # this agent did not wait for it: the neighbour had nothing to send
+        if header.round < self.turn:  # this agent did not wait for it: the neighbor had nothing to send
             exact = 0
         elif self.size is not None and header.round == self.turn:
             exact = self._due(peer)
@@ -232,13 +232,13 @@ class Exchange:
             expected = f"at most {largest}" if exact is None else str(exact)
             raise Refusal(f"announced {header.length} bytes for round {due}, expected {expected}")
 
-    def on_data(self, peer: Neighbour, message: Message) -> None:
+    def on_data(self, peer: Neighbor, message: Message) -> None:
         """A turn's message has come; it is looked at when this agent has come to the turn."""
         if message.round >= self.turn:  # an earlier one is empty: it must not pass for that of this turn
             peer.inbox.append(message)
         peer.next_in = message.round + 1
 
-    def on_statement(self, peer: Neighbour, content: memoryview) -> None:
+    def on_statement(self, peer: Neighbor, content: memoryview) -> None:
         """What an agent tells all others has come, from that agent or passed on."""
         if self.statements is None:
             raise Refusal("sent STATEMENT, which does not belong to runs of this method")
@@ -247,25 +247,25 @@ class Exchange:
                 n.connection.write(message)
         self.connections.wake()
 
-    def on_state(self, peer: Neighbour, content: memoryview) -> None:  # noqa: ARG002
+    def on_state(self, peer: Neighbor, content: memoryview) -> None:  # noqa: ARG002
         """Nothing is due of this kind."""
         raise Refusal("sent STATE, which belongs to runs without rounds")
 
-    def announce(self, peer: Neighbour) -> tuple[int, int]:
-        """The first turn missing from a neighbour, and the mark of this agent."""
+    def announce(self, peer: Neighbor) -> tuple[int, int]:
+        """The first turn missing from a neighbor, and the mark of this agent."""
         return peer.next_in, self.connections.mark
 
-    def on_connected(self, peer: Neighbour) -> None:
+    def on_connected(self, peer: Neighbor) -> None:
         """Tell what all agents have told so far."""
         if self.statements is not None and peer.connection is not None:
             for message in self.statements.for_newcomer(peer):
                 peer.connection.write(message)
 
-    def on_disconnected(self, peer: Neighbour) -> None:
+    def on_disconnected(self, peer: Neighbor) -> None:
         """What has come stays."""
 
-    def send_pending(self, peer: Neighbour) -> None:
-        """Write the turns that a neighbour lacks, as far as they are ready, until its send buffer is full."""
+    def send_pending(self, peer: Neighbor) -> None:
+        """Write the turns that a neighbor lacks, as far as they are ready, until its send buffer is full."""
         connection = peer.connection
         while connection is not None and connection.can_send:
             turn = self.next_active_round(peer, connection.next_out)
@@ -285,8 +285,8 @@ class Exchange:
                 return
             connection.next_out, connection.written = turn + 1, 0
 
-    def message_for(self, peer: Neighbour, turn: int) -> Sent:
-        """This agent's message of a turn to a neighbour."""
+    def message_for(self, peer: Neighbor, turn: int) -> Sent:
+        """This agent's message of a turn to a neighbor."""
         messages = self.outbox.messages[turn]
         if To.ALL in messages:
             return messages[To.ALL]
@@ -296,7 +296,7 @@ class Exchange:
             return messages[To.PARENT]
         return messages[To.CHILDREN] if tree.parents[peer.index] == me else EMPTY
 
-    def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
+    def check_request(self, peer: Neighbor, need: int, mark: int) -> None:
         """Raise `Refusal` if a HELLO asks for a round that is gone, or its rounds are impossible."""
         if need < self.outbox.first:
             raise Refusal(
@@ -311,11 +311,11 @@ class Exchange:
         if mark > self.next_active_round(peer, need):
             raise Refusal(f"says that it needs round {need}, and no round before {mark}: one must be wrong")
 
-    def max_received(self, peer: Neighbour) -> int:
-        """A neighbour can only have rounds of this agent before this one.
+    def max_received(self, peer: Neighbor) -> int:
+        """A neighbor can only have rounds of this agent before this one.
 
         Where there is no log of it, how far an earlier process of this agent came is known only from the
-        neighbours' first HELLOs.
+        neighbors' first HELLOs.
         """
         if self.begun is not None:
             return max(self.begun, self.outbox.end)
@@ -324,27 +324,27 @@ class Exchange:
         return max(peer.first_need, self.next_active_round(peer, self.outbox.end))
 
     def on_mark(self) -> None:
-        """Drop the messages that no neighbour needs again, but not those of the current turn.
+        """Drop the messages that no neighbor needs again, but not those of the current turn.
 
         The marks can be ahead of this agent, if it had to resume from the checkpoint before its newest.
         """
-        self.outbox.prune(min(self.turn, *(n.mark for n in self.connections.neighbours)))
+        self.outbox.prune(min(self.turn, *(n.mark for n in self.connections.neighbors)))
 
-    def next_active_round(self, peer: Neighbour, round: int) -> int:
-        """The first round from ``round`` on in which the link to a neighbour is up."""
+    def next_active_round(self, peer: Neighbor, round: int) -> int:
+        """The first round from ``round`` on in which the link to a neighbor is up."""
         if not self.changes:
             return round
         for k in range(round, round + MAX_LOOKAHEAD):
-            if peer.index in self.neighbours_in(k):
+            if peer.index in self.neighbors_in(k):
                 return k
         raise Refusal(f"has no link that is up from round {round} on")
 
-    def neighbours_in(self, round: int) -> frozenset[int]:
+    def neighbors_in(self, round: int) -> frozenset[int]:
         """Indices of the agents whose links to this agent are up in a round."""
-        if round not in self.neighbours_by_round:
+        if round not in self.neighbors_by_round:
             W = self.network.at(round)
             mine = slice(W.indptr[self.ids[0]], W.indptr[self.ids[0] + 1])
-            self.neighbours_by_round[round] = frozenset(W.indices[mine].tolist())
-            while len(self.neighbours_by_round) > CACHED_ROUNDS:
-                del self.neighbours_by_round[next(iter(self.neighbours_by_round))]
-        return self.neighbours_by_round[round]
+            self.neighbors_by_round[round] = frozenset(W.indices[mine].tolist())
+            while len(self.neighbors_by_round) > CACHED_ROUNDS:
+                del self.neighbors_by_round[next(iter(self.neighbors_by_round))]
+        return self.neighbors_by_round[round]

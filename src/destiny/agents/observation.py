@@ -21,7 +21,7 @@ from destiny.run.loop import Moment
 from destiny.run.stopping import DIVERGED
 from destiny.storage.checkpoint import Saved
 
-WAITING = "waiting for neighbours"
+WAITING = "waiting for neighbors"
 RATE = 1.0  # seconds over which rates are averaged
 COLUMNS = ("step", "round", "seconds", "residual", "feasibility")
 
@@ -43,7 +43,7 @@ class View:
     rate: float = 0.0
     """Rounds a second, lately."""
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
-    """Bytes a second received from each neighbour, lately."""
+    """Bytes a second received from each neighbor, lately."""
     sample: tuple[float, dict[str, int]] = (0.0, {})
 
     def refresh(self) -> None:
@@ -51,7 +51,7 @@ class View:
         now, (before, counts) = time.monotonic(), self.sample
         if now - before < RATE:
             return
-        sample = {n.name: n.bytes_in for n in self.connections.neighbours} | {"": self.connections.rounds}
+        sample = {n.name: n.bytes_in for n in self.connections.neighbors} | {"": self.connections.rounds}
         gone = {name: (value - counts.get(name, value)) / (now - before) for name, value in sample.items()}
         self.rate, self.rates, self.sample = gone.pop(""), gone, (now, sample)
 

@@ -44,14 +44,14 @@ EMPTY = Sent(memoryview(b""), 0)
 
 
 class Outbox:
-    """The messages sent, by turn: a neighbour that was killed needs those since its checkpoint again.
+    """The messages sent, by turn: a neighbor that was killed needs those since its checkpoint again.
 
     Each checkpoint writes the messages since the previous one, so that each is written to disk once.
 
     Attributes
     ----------
     messages : dict from int to dict from To to Sent
-        By turn: one message for all neighbours, or those of a sum.
+        By turn: one message for all neighbors, or those of a sum.
     first : int
         The earliest turn still kept.
     end : int
@@ -115,7 +115,7 @@ class Outbox:
         for path in _paths(folder):
             try:
                 arrays, _ = npz.read(path, ("first", "end"), ())
-            except CheckpointError as error:  # most likely nobody needs it; a neighbour that does is refused
+            except CheckpointError as error:  # most likely nobody needs it; a neighbor that does is refused
                 (notes if notes is not None else []).append(str(error))
                 continue
             for name, numbers in arrays.items():

@@ -1,4 +1,4 @@
-"""The answer of a run, by averaging over the neighbours until nobody sees a change any more."""
+"""The answer of a run, by averaging over the neighbors until nobody sees a change any more."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Outcome(RunOutcome):
     explained : float or None
         For PCA: the part of the variance of everybody's data that lies in span(X).
     stationarity : float
-        Riemannian gradient at X, relative to the Euclidean one; with a regulariser, the length of a proximal
+        Riemannian gradient at X, relative to the Euclidean one; with a regularizer, the length of a proximal
         step on the tangent space by its step size, relative to the same.
     sent : int
         Numbers this agent has sent.
@@ -67,9 +67,9 @@ class Outcome(RunOutcome):
     gradients : int or None
         Gradients of its own f_i this agent evaluated up to the last step; None in files that do not say.
     closed : bool
-        Whether all neighbours have their answers too.
+        Whether all neighbors have their answers too.
     mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
-        Where data were centred: what was subtracted and divided by, as in `destiny.Result`.
+        Where data were centered: what was subtracted and divided by, as in `destiny.Result`.
     notes : list of str
         Remarks on the run worth knowing.
     """
@@ -184,7 +184,7 @@ class Own:
 
 def remarks(agents: HostedAgents, X: Array) -> list[str]:
     """Notes on the answer X ``(n, p)``: of a square X that only one half of O(n) was tried."""
-    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X], agents.regulariser):
+    if X.shape[0] != X.shape[1] or square.symmetric(Own(agents), [X], agents.regularizer):
         return []
     return [square.note(X, "the other half needs a run of its own, with another seed or a start file")]
 
@@ -225,14 +225,14 @@ def find(
     notes = remarks(agents, answer[0])
     point, objective = answer[0], float(value[0])
     stationarity = float(norm(tangent(answer, slope))[0])
-    if agents.regulariser is not None:
-        composite = Composite.at(agents.regulariser, slope[0])
+    if agents.regularizer is not None:
+        composite = Composite.at(agents.regularizer, slope[0])
         stationarity, point = composite.step(point, slope[0])
-        objective += float(np.vdot(slope[0], point - answer[0]) + composite.regulariser.value(point))
+        objective += float(np.vdot(slope[0], point - answer[0]) + composite.regularizer.value(point))
     if stop.converged:
-        stop, more = judged(stop, Resolution.at(point, slope[0], rows[0], agents.regulariser)[0], tolerance)
+        stop, more = judged(stop, Resolution.at(point, slope[0], rows[0], agents.regularizer)[0], tolerance)
         notes += more
-    principal = agents.regulariser is None and variance is not None
+    principal = agents.regularizer is None and variance is not None
     axes, stop, more = described(stop, answer[0], slope[0], parts, principal)
     notes += more
     if explained is not None and not 0 <= explained <= 1 and any(p.noisy for p in parts):

@@ -41,8 +41,8 @@ class AgentProcess(ABC):
         ``largest`` is the number of bytes of the largest message.
         """
         s = self.settings
-        neighbours = copy.deepcopy(s.neighbours)  # a file may be run again
-        for n in neighbours:
+        neighbors = copy.deepcopy(s.neighbors)  # a file may be run again
+        for n in neighbors:
             n.next_in = self.need
             n.degree = None if self.saved is None else self.saved.facts["degrees"][n.name]
         self.event_log = EventLog(s.name, s.out / "log.jsonl", loud)
@@ -51,13 +51,13 @@ class AgentProcess(ABC):
             self.event_log.report("method", s.name, str(s.choice))
         limits = Limits(largest, s.agents, s.rounds + MORE_ROUNDS)
         self.connections = Connections(
-            s.hello, neighbours, s.listen, self.credentials, self.event_log, s.deadline, limits
+            s.hello, neighbors, s.listen, self.credentials, self.event_log, s.deadline, limits
         )
         self.view = View(s, self.connections, self.event_log)
 
     @property
     def is_closed(self) -> bool:
-        """Whether an earlier process has ended the run, and all neighbours have their answers."""
+        """Whether an earlier process has ended the run, and all neighbors have their answers."""
         return self.outcome is not None and self.outcome.closed
 
     def erase_keys(self) -> None:
@@ -73,14 +73,14 @@ class AgentProcess(ABC):
     def serve(self) -> None:
         """Listen and call, to repeat what was sent: this agent has its answer."""
 
-    def serve_until_neighbours_done(self, outcome: Outcome) -> Outcome:
-        """Answer requests until all neighbours have their answers, as they may need messages again."""
-        self.view.phase = "done, waiting for neighbours"
+    def serve_until_neighbors_done(self, outcome: Outcome) -> Outcome:
+        """Answer requests until all neighbors have their answers, as they may need messages again."""
+        self.view.phase = "done, waiting for neighbors"
         connections = self.connections
         if not connections.is_open:
             self.serve()
         connections.finish()
-        members = [n for n in connections.neighbours if n.takes_part]
+        members = [n for n in connections.neighbors if n.takes_part]
         if not connections.wait(lambda: all(n.done for n in members), patient=True):
             late = ", ".join(n.name for n in members if not n.done)
             self.event_log.report("left", late, f"has its answer and left before {late} had one")

@@ -17,7 +17,7 @@ from destiny.agents.transport.tls import fingerprint
 from destiny.config.algorithm import read_algorithm
 from destiny.config.files import AgentFile, ExperimentFile, check_name, parse_address
 from destiny.config.network import LINK, read_network
-from destiny.config.problem import ProblemTable, read_regulariser
+from destiny.config.problem import ProblemTable, read_regularizer
 from destiny.config.tables import Table, load, read
 from destiny.config.toml_text import to_toml
 from destiny.engines.mixers import PLAIN, Private, from_keys, message_keys
@@ -41,7 +41,7 @@ HEAD = f"""\
 
 """
 HINT = """\
-# A [[neighbour]] can be pinned: only a certificate that this authority has signed, or this very certificate,
+# A [[neighbor]] can be pinned: only a certificate that this authority has signed, or this very certificate,
 # is then accepted from it (docs/agents.md, Certificates).
 # authority = "its-authority.pem"
 # fingerprint = "sha256:..."
@@ -83,7 +83,7 @@ def parse_hosts(hosts: str, agents: int | None) -> list[tuple[str, str, int]]:
 
 
 def check_host(name: str, host: str, port: int) -> None:
-    """Refuse names that certificates cannot contain, and addresses that neighbours cannot dial."""
+    """Refuse names that certificates cannot contain, and addresses that neighbors cannot dial."""
     for text in (name, host):
         if not text.isascii():
             raise SettingsError(
@@ -92,7 +92,7 @@ def check_host(name: str, host: str, port: int) -> None:
             )
     if not 0 < port < 2**16 or host in ANY_ADDRESS:
         raise SettingsError(
-            f"--hosts must say where neighbours call {name!r}, at a port from 1 to 65535; found {host}:{port}"
+            f"--hosts must say where neighbors call {name!r}, at a port from 1 to 65535; found {host}:{port}"
         )
 
 
@@ -145,8 +145,8 @@ def write_agent_files(
         shared["algorithm"] = _with_network_facts(tables["algorithm"], asked.problem, built)
     if fixed:
         shared["stop"]["diameter"] = built.diameter
-        centred = tables["problem"].get("center") or tables["problem"].get("standardise")
-        if centred or "algorithm" not in tables:
+        centered = tables["problem"].get("center") or tables["problem"].get("standardize")
+        if centered or "algorithm" not in tables:
             shared["stop"]["spectrum"] = list(built.spectrum)
     else:  # everybody has to know the links to agree on the weights of a round
         options = {k: v for k, v in tables["network"].items() if k in ("weights", "loss", "seed")}
@@ -164,7 +164,7 @@ def write_agent_files(
         shared["algorithm"] = tables["algorithm"] | _changed(method, fitted)
     paths = []
     links = [sorted(int(edge.sum()) - i for edge in built.edges if i in edge) for i in range(len(where))]
-    # So that no neighbour can lie about its own neighbours, and who comes late knows the weights of links to
+    # So that no neighbor can lie about its own neighbors, and who comes late knows the weights of links to
     # those who are away; [network] tells the same.
     told = fixed and (shared["messages"]["private"] or bool(come))
     for index, (name, host, port) in enumerate(where):
@@ -181,12 +181,12 @@ def write_agent_files(
             "tls": CERTIFICATES,
             "problem": _problem(tables["problem"], index),
             **{key: table for key, table in shared.items() if table},
-            "neighbour": [
+            "neighbor": [
                 {
                     "name": where[j][0],
                     "index": j,
                     "address": f"{_bracketed(where[j][1])}:{where[j][2]}",
-                    **({"neighbours": links[j]} if told else {}),
+                    **({"neighbors": links[j]} if told else {}),
                 }
                 for j in links[index]
             ],
@@ -202,10 +202,10 @@ def disclosure(network: str, hosts: str, private: bool | None = None) -> str:
     """What the agents of a network let each other know, and why if messages are plain."""
     tables, folder = _tables(network)
     if _asked(tables.get("messages", {}), private) is False:
-        return "plain messages, which neighbours can read: private messages were declined"
+        return "plain messages, which neighbors can read: private messages were declined"
     built = read_network(tables["network"], len(parse_hosts(hosts, _agents(tables))), folder)
     if (why := Private().obstacle(built)) is not None:
-        return f"plain messages, which neighbours can read: {why}"
+        return f"plain messages, which neighbors can read: {why}"
     return private_disclosure(built)
 
 
@@ -295,7 +295,7 @@ def _with_network_facts(table: dict[str, Any], problem: ProblemTable, network: A
     """The method's table with the numbers it takes from the whole network, such as lambda."""
     method = read_algorithm(table, "[[algorithm]]")
     if method.about is not None:
-        require_able(method.about, Needs(problem.kind, network.agents, read_regulariser(problem)))
+        require_able(method.about, Needs(problem.kind, network.agents, read_regularizer(problem)))
     return table | _changed(method, method.on(network))
 
 

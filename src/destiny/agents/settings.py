@@ -9,7 +9,7 @@ from typing import Any
 from destiny._version import __version__
 from destiny.agents.transport.connections import Address
 from destiny.agents.transport.messages import Hello
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.tls import TlsFiles
 from destiny.engines.mixers import Messages
 from destiny.engines.same_settings import digest
@@ -32,7 +32,7 @@ class Settings:
     out: Path
     deadline: float
     files: TlsFiles
-    neighbours: list[Neighbour]
+    neighbors: list[Neighbor]
     problem: ProblemBase
     network: TopologyBase
     start: Array | None
@@ -48,7 +48,7 @@ class Settings:
     participants: list[str]
     """Names of all agents in the order of their index, if the file has them."""
     disclosure: str
-    """What neighbours learn, in a sentence."""
+    """What neighbors learn, in a sentence."""
     common: dict[str, Any]
     """What must be equal at all agents, by name; nothing of an agent's data."""
     options: Any = None
@@ -56,14 +56,14 @@ class Settings:
 
     @property
     def authorities(self) -> list[Path]:
-        """The files of the authorities that neighbours are pinned to."""
-        return [n.pin.authority for n in self.neighbours if n.pin.authority is not None]
+        """The files of the authorities that neighbors are pinned to."""
+        return [n.pin.authority for n in self.neighbors if n.pin.authority is not None]
 
     @property
     def who_dials(self) -> str:
         """Which end of each link calls the other: neither side can see that neither does."""
-        dialled = ", ".join(n.name for n in self.neighbours if n.dial)
-        awaited = ", ".join(n.name for n in self.neighbours if not n.dial)
+        dialled = ", ".join(n.name for n in self.neighbors if n.dial)
+        awaited = ", ".join(n.name for n in self.neighbors if not n.dial)
         parts = [f"this agent dials {dialled}"] if dialled else []
         if awaited:
             parts.append(f"{awaited} must dial this agent")
@@ -79,6 +79,6 @@ class Settings:
             version=__version__,
             digest=digest(self.common).hex(),
             settings=self.common,
-            degree=len(self.neighbours),
+            degree=len(self.neighbors),
             need=0,
         )

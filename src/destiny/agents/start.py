@@ -10,7 +10,7 @@ from destiny.agents.transport.own_certificate import check_own_certificate
 from destiny.agents.transport.tls import Credentials
 from destiny.errors import INSTALL, MissingExtraError
 from destiny.protocols import AlgorithmBase
-from destiny.run.agreement import DecentralisedStop
+from destiny.run.agreement import LocalStop
 from destiny.run.plan import Plan, make_plan
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def check_method(settings: Settings) -> Plan | None:
 def check_start(settings: Settings) -> Credentials:
     """Raise what would end an agent of these settings at its start, its method apart; writes nothing.
 
-    Files of [tls], the agent's own certificate as neighbours will check it, keys and names where messages are
+    Files of [tls], the agent's own certificate as neighbors will check it, keys and names where messages are
     private, and the agent's data.
     """
     s = settings
     credentials = Credentials(s.files, s.authorities)
-    called = s.listen.host if any(not n.dial for n in s.neighbours) else None
+    called = s.listen.host if any(not n.dial for n in s.neighbors) else None
     check_own_certificate(s.files, called)
     if s.messages.private:
         hiding, party = _private_parts(s)
@@ -51,11 +51,11 @@ def check_start(settings: Settings) -> Credentials:
     return credentials
 
 
-def stop_rule(settings: Settings, plan: Plan) -> DecentralisedStop | None:
+def stop_rule(settings: Settings, plan: Plan) -> LocalStop | None:
     """How the agents agree to stop, None if they do not; raises if the method cannot be run by agents."""
     if settings.tolerance == 0:
         return None
-    return DecentralisedStop(plan.algorithm, plan.network, settings.tolerance)
+    return LocalStop(plan.algorithm, plan.network, settings.tolerance)
 
 
 def open_hiding(settings: Settings, folder: Path, turns: int = 0) -> AgentHiding | None:
@@ -82,8 +82,8 @@ def _private_parts(settings: Settings) -> tuple[Any, Party]:
         settings.name,
         settings.index,
         settings.agents,
-        [n.index for n in settings.neighbours],
+        [n.index for n in settings.neighbors],
         settings.files,
-        {n.index: n.around for n in settings.neighbours if n.around is not None},
+        {n.index: n.around for n in settings.neighbors if n.around is not None},
         settings.participants,
     )

@@ -1,6 +1,6 @@
-"""What every agent tells all others once: its neighbours, and in private runs its public key, signed.
+"""What every agent tells all others once: its neighbors, and in private runs its public key, signed.
 
-A statement goes from neighbour to neighbour until all agents have it. From the links follow the spanning tree
+A statement goes from neighbor to neighbor until all agents have it. From the links follow the spanning tree
 for sums, the same at every agent; from the keys the masks of private sums.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from destiny.agents.transport.event_loop import Absent
 from destiny.agents.transport.messages import Kind, Refusal, decode_json, encode_json
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.errors import CheckpointError, DestinyError, SettingsError
 from destiny.storage import npz
 from destiny.validation import is_whole
@@ -31,7 +31,7 @@ def kept_run(folder: Path) -> str | None:
 
 
 class Notary:
-    """Makes and checks statements of plain runs: an agent and its neighbours, by index.
+    """Makes and checks statements of plain runs: an agent and its neighbors, by index.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Notary:
     agents : int
         How many there are.
     links : sequence of int
-        The neighbours of this agent.
+        The neighbors of this agent.
     """
 
     def __init__(self, index: int, agents: int, links: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class Notary:
         """The statement of this agent."""
         return {"index": self.index, "links": self.links}
 
-    def check(self, peer: Neighbour | None, table: Table) -> None:  # noqa: ARG002
+    def check(self, peer: Neighbor | None, table: Table) -> None:  # noqa: ARG002
         """Raise Refusal unless a statement can be right; ``peer`` has sent it, None if it was in a file."""
         if set(table) != {"index", "links"}:
             raise Refusal("sent a statement without the right entries")
@@ -66,19 +66,19 @@ class Statements:
     Parameters
     ----------
     notary : Notary
-    neighbours : sequence of Neighbour
+    neighbors : sequence of Neighbor
     folder : Path
         Where they are kept: after a restart, agents that are done need not be there to repeat them.
     run : str
     """
 
-    def __init__(self, notary: Notary, neighbours: Sequence[Neighbour], folder: Path, run: str) -> None:
-        self.notary, self.neighbours, self.path, self.run = notary, list(neighbours), folder / FILE, run
+    def __init__(self, notary: Notary, neighbors: Sequence[Neighbor], folder: Path, run: str) -> None:
+        self.notary, self.neighbors, self.path, self.run = notary, list(neighbors), folder / FILE, run
         own = notary.own()
         self.known: dict[int, Table] = {notary.index: own, **self._load()}
         if not notary.same(self.known[notary.index], own):
             raise CheckpointError(
-                f"{self.path} has other neighbours or another key of this agent than its files: use a new "
+                f"{self.path} has other neighbors or another key of this agent than its files: use a new "
                 "run id"
             )
         self.known[notary.index] = own  # its certificate may be a newer one
@@ -90,16 +90,16 @@ class Statements:
 
     @property
     def links(self) -> dict[int, list[int]]:
-        """The neighbours of every agent."""
+        """The neighbors of every agent."""
         return {index: table["links"] for index, table in self.known.items()}
 
-    def for_newcomer(self, peer: Neighbour) -> Iterator[bytes]:
-        """All statements, as messages to a neighbour that has just connected."""
+    def for_newcomer(self, peer: Neighbor) -> Iterator[bytes]:
+        """All statements, as messages to a neighbor that has just connected."""
         self.received[peer.index] = 0
         return (encode_json(Kind.STATEMENT, table) for table in self.known.values())
 
-    def receive(self, peer: Neighbour, content: memoryview) -> Iterator[tuple[Neighbour, bytes]]:
-        """Check a statement from a neighbour and keep it; to whom it is passed on, as messages."""
+    def receive(self, peer: Neighbor, content: memoryview) -> Iterator[tuple[Neighbor, bytes]]:
+        """Check a statement from a neighbor and keep it; to whom it is passed on, as messages."""
         self.received[peer.index] = self.received.get(peer.index, 0) + 1
         if self.received[peer.index] > 2 * self.notary.agents:  # each once, and once again after a restart
             raise Refusal(
@@ -118,7 +118,7 @@ class Statements:
         self.notary.check(peer, table)
         self.known[index] = table
         message = encode_json(Kind.STATEMENT, table)
-        return ((n, message) for n in self.neighbours if n.index not in (peer.index, index))
+        return ((n, message) for n in self.neighbors if n.index not in (peer.index, index))
 
     def _checked_index(self, table: Table) -> int:
         """The agent that a statement is of; Refusal if its links are none."""
@@ -130,15 +130,15 @@ class Statements:
             or not all(is_whole(link) and 0 <= link < agents and link != index for link in links)
             or sorted(set(links)) != links
         ):
-            raise Refusal(f"passed on a statement of agent {index} whose neighbours are no list of agents")
+            raise Refusal(f"passed on a statement of agent {index} whose neighbors are no list of agents")
         return int(index)
 
     def absence_error(self, seconds: float) -> DestinyError:
         """Who has not been heard of, directly or through others, and why."""
         missing = set(range(self.notary.agents)) - set(self.known)
-        late = [n for n in self.neighbours if n.index in missing]
+        late = [n for n in self.neighbors if n.index in missing]
         reasons = [
-            f"{n.name} has not said who its neighbours are for {seconds:g} s: it "
+            f"{n.name} has not said who its neighbors are for {seconds:g} s: it "
             + (n.trouble if n.connection is None else "is connected and may itself be waiting for somebody")
             for n in late
         ]
@@ -147,7 +147,7 @@ class Statements:
                 f"agents {', '.join(map(str, others))} have not been heard of for {seconds:g} s, not through "
                 "others either: they do not run, or no links lead to them"
             )
-        refused = [n for n in self.neighbours if n.connection is None and n.disagrees]
+        refused = [n for n in self.neighbors if n.connection is None and n.disagrees]
         reasons += [f"{n.name} {n.trouble}" for n in refused if n not in late]
         away = [n for n in late if n.connection is None]
         error = SettingsError if refused and all(n.disagrees for n in away) else Absent
@@ -179,6 +179,6 @@ class Statements:
                 known[index] = table
         except (*npz.DAMAGE, Refusal, AttributeError) as error:
             raise CheckpointError(
-                f"{self.path} is damaged ({type(error).__name__}): remove it, and have all neighbours running"
+                f"{self.path} is damaged ({type(error).__name__}): remove it, and have all neighbors running"
             ) from error
         return known

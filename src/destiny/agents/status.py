@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from destiny.agents.event_log import EventLog
 from destiny.agents.observation import View
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.tls import Credentials
 from destiny.errors import SettingsError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_REQUEST = 4096  # bytes; a browser's requests are shorter
 REQUEST_TIMEOUT = 5.0  # seconds
-COLUMNS = ("neighbour", "state", "last round", "received", "sent", "received a second", "connections")
+COLUMNS = ("neighbor", "state", "last round", "received", "sent", "received a second", "connections")
 
 
 def headline(view: View) -> str:
@@ -37,7 +37,7 @@ def headline(view: View) -> str:
 
 
 def rows(view: View) -> list[tuple[str, ...]]:
-    """A row for each neighbour, with the columns `COLUMNS`."""
+    """A row for each neighbor, with the columns `COLUMNS`."""
     return [
         (
             n.name,
@@ -48,17 +48,17 @@ def rows(view: View) -> list[tuple[str, ...]]:
             f"{view.rates.get(n.name, 0.0) / 1e6:.2f} MB",
             str(n.connection_count),
         )
-        for n in view.connections.neighbours
+        for n in view.connections.neighbors
     ]
 
 
-def last_round(n: Neighbour) -> int | None:
-    """The last round that has come from a neighbour, or the number of its messages if there are no rounds."""
+def last_round(n: Neighbor) -> int | None:
+    """The last round that has come from a neighbor, or the number of its messages if there are no rounds."""
     return n.heard or (n.next_in - 1 if n.next_in else None)
 
 
-def state(n: Neighbour) -> str:
-    """The state of a neighbour, in a few words."""
+def state(n: Neighbor) -> str:
+    """The state of a neighbor, in a few words."""
     if n.done:
         return "done"
     if not n.takes_part:
@@ -132,10 +132,10 @@ def metrics(view: View) -> str:
         ("sent_bytes_total", "counter", "Bytes sent", lambda n: n.bytes_out),
         ("connections_total", "counter", "Connections made", lambda n: n.connection_count),
     ):
-        lines += [f"# HELP destiny_neighbour_{name} {about}.", f"# TYPE destiny_neighbour_{name} {kind}"]
+        lines += [f"# HELP destiny_neighbor_{name} {about}.", f"# TYPE destiny_neighbor_{name} {kind}"]
         lines += [
-            f'destiny_neighbour_{name}{{{label},neighbour="{_escaped(n.name)}"}} {of(n)}'
-            for n in view.connections.neighbours
+            f'destiny_neighbor_{name}{{{label},neighbor="{_escaped(n.name)}"}} {of(n)}'
+            for n in view.connections.neighbors
         ]
     return "\n".join(lines) + "\n"
 

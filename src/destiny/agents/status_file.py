@@ -18,7 +18,7 @@ from destiny.experiments.result_folder import STATUS, replace
 
 EVERY = 1.0  # seconds
 LONG = 1.0  # seconds: every round waits a little, and nobody wants to know
-SILENT = 5.0  # seconds after which a neighbour without rounds is worth a look
+SILENT = 5.0  # seconds after which a neighbor without rounds is worth a look
 POINTS = 400  # of the curve; then every second one is dropped
 
 
@@ -73,7 +73,7 @@ class StatusFile:
             "residual": round_number(view.residual),
             "feasibility": round_number(view.feasibility),
             "tolerance": s.tolerance,
-            "neighbours": [
+            "neighbors": [
                 {
                     "name": n.name,
                     "index": n.index,
@@ -88,7 +88,7 @@ class StatusFile:
                     "received": n.bytes_in,
                     "sent": n.bytes_out,
                 }
-                for n in view.connections.neighbours
+                for n in view.connections.neighbors
             ],
             "history": self.points,
         }

@@ -11,7 +11,7 @@ import numpy as np
 
 from destiny.agents.outbox import Sent, To
 from destiny.agents.transport.messages import Refusal
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.engines.tree_sum import Row, add_row
 
 PIECE = 2**16  # bytes that are added and passed on together, at least, unless they are the last
@@ -24,9 +24,9 @@ class TreeStream:
     ----------
     rows : sequence of ndarray
         The numbers or words of this agent, contiguous; the message has their bytes one after the other.
-    parent : Neighbour or None
+    parent : Neighbor or None
         None at the root.
-    children : sequence of Neighbour
+    children : sequence of Neighbor
         In the order of their index.
 
     Attributes
@@ -35,11 +35,11 @@ class TreeStream:
         The sums over all agents, as far as they have come.
     messages : dict from To to Sent
         What goes to the parent and to the children.
-    blamed : Neighbour or None
+    blamed : Neighbor or None
         Whose numbers were not finite, if `advance` raises Refusal.
     """
 
-    def __init__(self, rows: Sequence[Row], parent: Neighbour | None, children: Sequence[Neighbour]) -> None:
+    def __init__(self, rows: Sequence[Row], parent: Neighbor | None, children: Sequence[Neighbor]) -> None:
         self.parent, self.children = parent, list(children)
         self.ends = np.cumsum([row.nbytes for row in rows]).tolist()
         self.size: int = self.ends[-1]
@@ -49,7 +49,7 @@ class TreeStream:
         down, self.totals = (up, self.parts) if parent is None else _message_like(rows)
         self.added = self.passed = 0  # bytes added up, and bytes of the total that are here
         self.is_finite = True
-        self.blamed: Neighbour | None = None
+        self.blamed: Neighbor | None = None
         self.messages: dict[To, Sent] = {}
         if parent is not None:
             self.messages[To.PARENT] = Sent(up, 0)
@@ -84,14 +84,14 @@ class TreeStream:
             self.is_finite &= target.dtype != np.float64 or bool(np.isfinite(target).all())
             self.added = stop
 
-    def _pass_on(self, parent: Neighbour, turn: int) -> None:
+    def _pass_on(self, parent: Neighbor, turn: int) -> None:
         end = self._whole(parent.available(turn), self.passed)
         for place, part, start, stop in self._slices(self.passed, end):
             self.totals[place][part] = self._read(parent, turn, place, start, stop)
             self.passed = stop
 
-    def _read(self, peer: Neighbour, turn: int, place: int, start: int, stop: int) -> Row:
-        """Some bytes of a neighbour's message, as a part of a row; Refusal if they are not finite."""
+    def _read(self, peer: Neighbor, turn: int, place: int, start: int, stop: int) -> Row:
+        """Some bytes of a neighbor's message, as a part of a row; Refusal if they are not finite."""
         like = self.parts[place]
         row = np.frombuffer(peer.content()[start:stop], dtype=like.dtype).reshape(-1, *like.shape[1:])
         if like.dtype == np.float64 and not np.isfinite(row).all():

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from destiny.algorithms.accelerated import DestinyAccelerated
 from destiny.algorithms.admm_pca import ADMMPCA
+from destiny.algorithms.averaged.krylov import AveragedKrylov
+from destiny.algorithms.averaged.lbfgs import AveragedLBFGS
+from destiny.algorithms.averaged.model import AveragedModel
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.tracking import TrackingState
 from destiny.algorithms.cdadt import CDADT
@@ -14,10 +18,6 @@ from destiny.algorithms.extra import ExactDiffusion, Extra, PGExtra
 from destiny.algorithms.faps import FAPS
 from destiny.algorithms.feasible import MultiplierCorrection, WenYin
 from destiny.algorithms.gradient_tracking import ATC, DRFGT, DIGing
-from destiny.algorithms.krylov import DestinyKrylov
-from destiny.algorithms.lbfgs import DestinyLBFGS
-from destiny.algorithms.momentum import DestinyMomentum
-from destiny.algorithms.newton import DestinyNewton
 from destiny.algorithms.nonsmooth import DRSM, Thanos
 from destiny.algorithms.penalty import PCAL, PLAM, ExPen, Landing, PenCF
 from destiny.algorithms.pymanopt import Pymanopt
@@ -28,10 +28,10 @@ from destiny.algorithms.vrsgt import VRSGT
 
 METHODS: tuple[type[Any], ...] = (
     Destiny,
-    DestinyMomentum,
-    DestinyNewton,
-    DestinyKrylov,
-    DestinyLBFGS,
+    DestinyAccelerated,
+    AveragedModel,
+    AveragedKrylov,
+    AveragedLBFGS,
     DestinyProx,
     CDADT,
     Thanos,
@@ -90,13 +90,13 @@ __all__ = [
     "SLPG",
     "VRSGT",
     "About",
+    "AveragedKrylov",
+    "AveragedLBFGS",
+    "AveragedModel",
     "DIGing",
     "DeEPCA",
     "Destiny",
-    "DestinyKrylov",
-    "DestinyLBFGS",
-    "DestinyMomentum",
-    "DestinyNewton",
+    "DestinyAccelerated",
     "DestinyProx",
     "ExPen",
     "ExactDiffusion",

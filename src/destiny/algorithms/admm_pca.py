@@ -1,4 +1,4 @@
-"""ADMM for PCA by low-rank factorisation (after Schizas & Aduroja 2015), PCA only."""
+"""ADMM for PCA by low-rank factorization (after Schizas & Aduroja 2015), PCA only."""
 
 from __future__ import annotations
 

@@ -7,22 +7,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from destiny.algorithms.blocks.curvature import curvature_along, eighth_power, secants
-from destiny.algorithms.blocks.mixing_estimate import Mixing
-from destiny.algorithms.blocks.opening import require_finite
-from destiny.algorithms.momentum import (
+from destiny.algorithms.accelerated import (
     FIRST_LOOK,
     LOOK,
     REACH,
-    DestinyMomentum,
+    DestinyAccelerated,
     MomentumState,
 )
+from destiny.algorithms.blocks.curvature import curvature_along, eighth_power, secants
+from destiny.algorithms.blocks.mixing_estimate import Mixing
+from destiny.algorithms.blocks.opening import require_finite
 from destiny.errors import SettingsError
-from destiny.geometry.generalised import landing_point, penalised_gradient
+from destiny.geometry.generalized import landing_point, penalized_gradient
 from destiny.geometry.stiefel import identity, norm, residual_scale, scalar, sym, transpose
 from destiny.protocols import About, Agents, Array
 
-PENALTY = 0.3  # beta over ||X^T D||_2; of 0.1 to 2, chosen on seeds 0 to 3 of docs/generalised.md
+PENALTY = 0.3  # beta over ||X^T D||_2; of 0.1 to 2, chosen on seeds 0 to 3 of docs/generalized.md
 FORGET = 0.99  # factor of beta in a step where less is asked for; without it some starts keep a stiff penalty
 THRESHOLD = 2.0  # beta over the largest eigenvalue of sym(X^T D): below 1.5 feasible points are unstable
 
@@ -43,8 +43,8 @@ class CDADTState(MomentumState):
 
 
 @dataclass(frozen=True)
-class CDADT(DestinyMomentum):
-    """Minimises f under X^T M X = I with M = sum M_i, of which each agent knows its own M_i alone.
+class CDADT(DestinyAccelerated):
+    """Minimizes f under X^T M X = I with M = sum M_i, of which each agent knows its own M_i alone.
 
     E tracks M X and D tracks nabla f. With B = sym(X^T E) and Y = X (3 I - B) / 2,
 
@@ -53,8 +53,8 @@ class CDADT(DestinyMomentum):
         E+ = W E + d M_i (X+ - X),   D+ = W D + nabla f_i(Y+) - nabla f_i(Y):
 
     three matrices in one round. Wang, Xiao & Liu have mu = 0 and a step size to be chosen by hand; momentum,
-    steps, penalty and the mixing on slow networks are those of `DestinyMomentum`, in the geometry of M:
-    nothing depends on the units of f and M. docs/generalised.md has the details and measurements.
+    steps, penalty and the mixing on slow networks are those of `DestinyAccelerated`, in the geometry of M:
+    nothing depends on the units of f and M. docs/generalized.md has the details and measurements.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class CDADT(DestinyMomentum):
     momentum : bool
         False is mu = 0.
     rounds, spectrum, lowest, gossip
-        As in `DestinyMomentum`.
+        As in `DestinyAccelerated`.
     """
 
     direction: str = field(default="expen", init=False)
@@ -77,7 +77,7 @@ class CDADT(DestinyMomentum):
         sends=3,
         numbers=3,
         rounds="rounds",
-        traits=frozenset({"generalised", "reconstruction"}),
+        traits=frozenset({"generalized", "reconstruction"}),
     )
 
     def __post_init__(self) -> None:
@@ -93,10 +93,10 @@ class CDADT(DestinyMomentum):
         beta = self.penalty(X, H, zero)
 
         def own_field(Y: Array) -> Array:
-            """S of an agent without neighbours."""
+            """S of an agent without neighbors."""
             MY = agents.mass(Y)
             gradient = agents.gradient(landing_point(Y, sym(transpose(Y) @ MY)))
-            return penalised_gradient(Y, MY, gradient, beta)
+            return penalized_gradient(Y, MY, gradient, beta)
 
         here = V = own_field(X)
         for _ in range(FIRST_LOOK):
@@ -104,7 +104,7 @@ class CDADT(DestinyMomentum):
         L = scalar(norm(V))
         D, E, shared, lambda_ = self.average_start(agents, H, mass, eighth_power(L))
         beta = self.penalty(X, D, zero)
-        S, one = penalised_gradient(X, E, D, beta), np.ones_like(zero)
+        S, one = penalized_gradient(X, E, D, beta), np.ones_like(zero)
         violation = scalar(norm(transpose(X) @ E - identity(X.shape[-1])))
         s = CDADTState(
             X=X,
@@ -170,9 +170,9 @@ class CDADT(DestinyMomentum):
         dH = H - s.H
         D += dH
         beta = self.penalty(X, D, FORGET * s.beta)
-        S = penalised_gradient(X, E, D, beta)
-        # What the agent's own move has changed, without what its neighbours have sent.
-        change = S - penalised_gradient(s.X, E - dM, D - dH, beta)
+        S = penalized_gradient(X, E, D, beta)
+        # What the agent's own move has changed, without what its neighbors have sent.
+        change = S - penalized_gradient(s.X, E - dM, D - dH, beta)
         secant = secants((X - s.X) / unit, change / unit)[0]
         violation = scalar(norm(transpose(X) @ E - identity(X.shape[-1])))
         before = self.stiffness(s)
@@ -207,7 +207,7 @@ class CDADT(DestinyMomentum):
             """S where the agent moves to Y and the others stay."""
             E = s.E + (agents.mass(Y) - s.mass)
             gradient = agents.gradient(landing_point(Y, sym(transpose(Y) @ E)))
-            return penalised_gradient(Y, E, s.D + (gradient - s.H), s.beta)
+            return penalized_gradient(Y, E, s.D + (gradient - s.H), s.beta)
 
         V = curvature_along(field, s.X, s.S, s.steepest, unit_of(s.X))
         return replace(s, steepest=V, curvature=scalar(norm(V)))

@@ -1,4 +1,4 @@
-"""DeEPCA (Ye & Zhang 2021): decentralised power iteration with subspace tracking, PCA only."""
+"""DeEPCA (Ye & Zhang 2021): decentralized power iteration with subspace tracking, PCA only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proximal DESTINY: gradient tracking and linearised proximal steps, for f + r with a regulariser r."""
+"""Proximal DESTINY: gradient tracking and linearized proximal steps, for f + r with a regularizer r."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from destiny.algorithms.momentum import DestinyMomentum, MomentumState
+from destiny.algorithms.accelerated import DestinyAccelerated, MomentumState
 from destiny.errors import SettingsError
 from destiny.geometry.proximal import apply_prox, cubic_retraction
 from destiny.geometry.stiefel import norm, residual_scale, scalar, sym, transpose
@@ -19,7 +19,7 @@ PASSES = 3  # of the multiplier a step; with 1 the last digits took 3 times as l
 
 @dataclass(frozen=True)
 class ProxState(MomentumState):
-    """The state of `DestinyMomentum` without penalty: H = nabla f_i(X) - X sym(X^T nabla f_i(X))."""
+    """The state of `DestinyAccelerated` without penalty: H = nabla f_i(X) - X sym(X^T nabla f_i(X))."""
 
     multiplier: Array
     """Lambda_i, symmetric, ``(agents, p, p)``: keeps proximal steps in the tangent space."""
@@ -28,17 +28,17 @@ class ProxState(MomentumState):
 
 
 @dataclass(frozen=True)
-class DestinyProx(DestinyMomentum):
-    """Minimises (1/d) sum f_i(X) + r(X) exactly, for a regulariser r that all agents know.
+class DestinyProx(DestinyAccelerated):
+    """Minimizes (1/d) sum f_i(X) + r(X) exactly, for a regularizer r that all agents know.
 
-    D tracks the mean of the Riemannian gradients, and every agent takes linearised proximal steps along it
+    D tracks the mean of the Riemannian gradients, and every agent takes linearized proximal steps along it
     (those of `SLPG`):
 
         Lambda+ = Lambda + sym(X^T (Y - X)) / eta  with  Y = prox(X - eta (D + X Lambda)),
         X+ = M A(prox(X + mu (X - X_before) - eta (D + X Lambda+))),  A(Y) = Y (3 I - Y^T Y) / 2,
         D+ = M D + H(X+) - H(X),
 
-    prox being that of eta r. Mixing M, step eta and momentum mu are those of `DestinyMomentum`, from
+    prox being that of eta r. Mixing M, step eta and momentum mu are those of `DestinyAccelerated`, from
     curvatures that the agents measure; momentum restarts where the last move and the proximal step disagree.
     Lambda is p x p and stays with the agent; its line is repeated three times a step. docs/sparse.md has the
     details and measurements.
@@ -50,7 +50,7 @@ class DestinyProx(DestinyMomentum):
     momentum : bool
         False is mu = 0, gradient tracking with plain proximal steps, which takes several times the rounds.
     rounds, spectrum, lowest, gossip
-        As in `DestinyMomentum`.
+        As in `DestinyAccelerated`.
     """
 
     beta: float | Literal["auto"] = field(default=0.0, init=False)
@@ -64,7 +64,7 @@ class DestinyProx(DestinyMomentum):
         sends=2,
         numbers=3,
         rounds="rounds",
-        traits=frozenset({"regularised"}),
+        traits=frozenset({"regularized"}),
     )
 
     def __post_init__(self) -> None:
@@ -97,19 +97,19 @@ class DestinyProx(DestinyMomentum):
         Z = s.X - s.eta * (s.D + s.X @ s.multiplier)
         if self.momentum:
             Z += s.mu * (s.X - s.before)
-        return cubic_retraction(apply_prox(agents.regulariser, Z, s.eta)) - s.X
+        return cubic_retraction(apply_prox(agents.regularizer, Z, s.eta)) - s.X
 
     def slope(self, s: ProxState, agents: Agents) -> tuple[ProxState, Array]:
         """The state with the next multiplier, and (X - Y) / eta of a proximal step Y without momentum."""
         multiplier = s.multiplier
         for _ in range(PASSES):
-            Y = apply_prox(agents.regulariser, s.X - s.eta * (s.D + s.X @ multiplier), s.eta)
+            Y = apply_prox(agents.regularizer, s.X - s.eta * (s.D + s.X @ multiplier), s.eta)
             slope = np.divide(s.X - Y, s.eta, out=np.zeros_like(Y), where=s.eta > 0)
             multiplier = multiplier - sym(transpose(s.X) @ slope)
         return replace(s, multiplier=multiplier, gap=scalar(norm(slope))), slope
 
     def set_step_size(self, s: MomentumState, before: Array) -> MomentumState:
-        """Set eta as in `DestinyMomentum`, unless it is given."""
+        """Set eta as in `DestinyAccelerated`, unless it is given."""
         s = super().set_step_size(s, before)
         return s if self.eta == "auto" else replace(s, eta=np.full_like(s.eta, self.eta))
 

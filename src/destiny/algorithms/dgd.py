@@ -1,4 +1,4 @@
-"""Decentralised gradient descent (Nedic & Ozdaglar 2009) along any direction: simple, and biased."""
+"""Decentralized gradient descent (Nedic & Ozdaglar 2009) along any direction: simple, and biased."""
 
 from __future__ import annotations
 

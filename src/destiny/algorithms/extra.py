@@ -21,7 +21,7 @@ class ExtraState:
 
     X: Array
     C: Array
-    """Half the disagreements with the neighbours, added up: what keeps the agents' directions in balance."""
+    """Half the disagreements with the neighbors, added up: what keeps the agents' directions in balance."""
     H: Array
     beta: Array
     pace: Pace

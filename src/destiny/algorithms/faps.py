@@ -26,7 +26,7 @@ class FAPSState:
     """Every array has the hosted agents on axis 0."""
 
     X: Array
-    """Z, from what the centre has sent."""
+    """Z, from what the center has sent."""
     own: Array
     """X_i, whose span tends to that of Z."""
     moved: Array
@@ -50,7 +50,7 @@ class FAPS(AlgorithmBase):
         S = mean of beta_i X_i X_i^T Z - Lambda_i Z,   Z+ = qf(S),
         X_i+ = qf((C_i + Lambda_i + beta_i Z+ Z+^T) X_i), three times:
 
-    one round to the centre, which computes S, and one back. It is an augmented Lagrangian method for
+    one round to the center, which computes S, and one back. It is an augmented Lagrangian method for
     sum f_i(X_i) subject to X_i X_i^T = Z Z^T, with multipliers in closed form. Reconstructed from the
     abstract; docs/star.md has measurements.
 

@@ -15,7 +15,7 @@ from destiny.geometry.stiefel import identity, inner, norm, polar, scalar, trans
 from destiny.protocols import Agents, AlgorithmBase, Array
 from destiny.validation import is_number, is_whole
 
-DRIFT = 1e-13  # infeasibility at which X is orthonormalised again, as the authors do
+DRIFT = 1e-13  # infeasibility at which X is orthonormalized again, as the authors do
 ROUNDING = 1e-14  # of |f|: a difference below it says nothing about ascent or descent
 
 

@@ -12,7 +12,7 @@ from destiny.algorithms.destiny import Destiny
 from destiny.algorithms.riemannian import DRSGD, DescentState
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import deviation, tangent
-from destiny.protocols import About, Agents, Array, Regulariser, forward
+from destiny.protocols import About, Agents, Array, Regularizer, forward
 from destiny.validation import is_number
 
 
@@ -32,7 +32,7 @@ class SmoothedAgents(Agents):
         self.inner, self.sigma = inner, sigma
 
     def gradient(self, X: Array, step: int | None = None) -> Array:
-        return self.inner.gradient(X, step) + envelope_gradient(self.inner.regulariser, X, self.sigma)
+        return self.inner.gradient(X, step) + envelope_gradient(self.inner.regularizer, X, self.sigma)
 
     def hessian(self) -> None:
         """None: the envelope is not quadratic."""
@@ -60,7 +60,7 @@ class Thanos(Destiny):
         "THANOS",
         "Wang & Liu 2023, arXiv:2303.15882",
         sends=2,
-        traits=frozenset({"inexact", "reconstruction", "regularised"}),
+        traits=frozenset({"inexact", "reconstruction", "regularized"}),
     )
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Thanos(Destiny):
         s = super().init(X, agents)
         sigma = np.divide(self.sigma, s.beta, out=np.full_like(s.beta, self.sigma), where=s.beta > 0)
         parts = {f.name: getattr(s, f.name) for f in fields(s)}
-        if agents.regulariser is not None:
+        if agents.regularizer is not None:
             H = self.direction_at(X, deviation(X), s.beta, smoothed(agents, sigma))
             parts |= {"D": s.D + (H - s.H), "H": H}
         return ThanosState(**parts, sigma=sigma)
@@ -81,7 +81,7 @@ class Thanos(Destiny):
     def step(self, s: TrackingState, agents: Agents) -> TrackingState:
         """A step of DESTINY on the smoothed objective."""
         assert isinstance(s, ThanosState)
-        return super().step(s, agents if agents.regulariser is None else smoothed(agents, s.sigma))
+        return super().step(s, agents if agents.regularizer is None else smoothed(agents, s.sigma))
 
     def finish_step(self, s: TrackingState, *args: Any) -> ThanosState:
         """As in DESTINY, with the same smoothing."""
@@ -95,9 +95,9 @@ def smoothed(agents: Agents, sigma: Array) -> Agents:
     return SmoothedAgents(agents, sigma)  # type: ignore[abstract]  # `forward` adds the rest
 
 
-def envelope_gradient(regulariser: Regulariser | None, X: Array, sigma: Array) -> Array:
+def envelope_gradient(regularizer: Regularizer | None, X: Array, sigma: Array) -> Array:
     """(X - prox(X)) / sigma, the gradient of the Moreau envelope of r; 0 without r."""
-    return np.zeros_like(X) if regulariser is None else (X - regulariser.prox(X, sigma)) / sigma
+    return np.zeros_like(X) if regularizer is None else (X - regularizer.prox(X, sigma)) / sigma
 
 
 NEAR = 1e-6  # of a step: how far from X the point may be whose subgradient is taken
@@ -123,18 +123,18 @@ class DRSM(DRSGD):
         "Wang, Hu, Chen, Deng & So 2023",
         sends=1,
         rounds="rounds",
-        traits=frozenset({"inexact", "reconstruction", "regularised", "stochastic"}),
+        traits=frozenset({"inexact", "reconstruction", "regularized", "stochastic"}),
     )
 
     def init(self, X: Array, agents: Agents) -> DescentState:
         """Run the opening rounds on f; a subgradient of r is then added."""
         s = super().init(X, agents)
-        if agents.regulariser is None:
+        if agents.regularizer is None:
             return s
-        return replace(s, H=s.H + tangent(X, envelope_gradient(agents.regulariser, X, NEAR * s.pace.eta)))
+        return replace(s, H=s.H + tangent(X, envelope_gradient(agents.regularizer, X, NEAR * s.pace.eta)))
 
     def step(self, s: DescentState, agents: Agents) -> DescentState:
         """The recursion of the class docstring, in ``rounds`` rounds."""
-        if agents.regulariser is None:
+        if agents.regularizer is None:
             return super().step(s, agents)
         return super().step(s, smoothed(agents, NEAR * s.pace.eta))

@@ -133,9 +133,9 @@ class PLAM(SingleAgentTracking):
 
 @dataclass(frozen=True)
 class PCAL(SingleAgentTracking):
-    """X+ = normalised(X - eta (P - X diag(X^T P))), P = G - X sym(X^T G) + beta X (X^T X - I), G = grad f(X).
+    """X+ = normalized(X - eta (P - X diag(X^T P))), P = G - X sym(X^T G) + beta X (X^T X - I), G = grad f(X).
 
-    ``normalised`` divides every column by its norm; X diag(X^T P) is the part of P along the columns. As the
+    ``normalized`` divides every column by its norm; X diag(X^T P) is the part of P along the columns. As the
     iterates are bounded, it is less sensitive to a small beta than `PLAM`. The authors' first step, clipping
     and beta depend on the scale of f; those of this package do not.
     """
@@ -145,8 +145,8 @@ class PCAL(SingleAgentTracking):
     about = for_one_agent("PCAL", "Gao, Liu & Yuan, SIAM J. Sci. Comput. 2019")
 
     def init(self, X: Array, agents: Agents) -> TrackingState:
-        """As in `PLAM`, from X with normalised columns."""
-        s = super().init(normalise_columns(X), agents)
+        """As in `PLAM`, from X with normalized columns."""
+        s = super().init(normalize_columns(X), agents)
         H = remove_along_columns(s.X, s.H)
         return replace(s, D=H, H=H)
 
@@ -156,10 +156,10 @@ class PCAL(SingleAgentTracking):
 
     def project(self, X: Array) -> Array:
         """Divide every column by its norm."""
-        return normalise_columns(X)
+        return normalize_columns(X)
 
 
-def normalise_columns(X: Array) -> Array:
+def normalize_columns(X: Array) -> Array:
     """Every column divided by its norm."""
     return np.asarray(X / np.linalg.norm(X, axis=-2, keepdims=True))
 
@@ -183,7 +183,7 @@ class ExPen(SingleAgentTracking):
     about = for_one_agent("ExPen", "Xiao & Liu, J. Comput. Math. 2024; Xiao, Liu & Toh 2024 (CDOpt)")
 
 
-EPSILON = 0.5  # the neighbourhood ||X^T X - I||_F <= 1/2 of the authors, which a safe step does not leave
+EPSILON = 0.5  # the neighborhood ||X^T X - I||_F <= 1/2 of the authors, which a safe step does not leave
 SHARE = 0.1  # beta relative to ||grad f||_2: any beta > 0 converges, and a small one allows long steps
 
 

@@ -1,4 +1,4 @@
-"""Pymanopt's optimisers as a method for one agent: an independent implementation to compare with."""
+"""Pymanopt's optimizers as a method for one agent: an independent implementation to compare with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PymanoptState:
 
 @dataclass(frozen=True)
 class Pymanopt(AlgorithmBase):
-    """One step = ``iterations`` iterations of an optimiser of Pymanopt on f / ||grad f||_2, from X.
+    """One step = ``iterations`` iterations of an optimizer of Pymanopt on f / ||grad f||_2, from X.
 
     Every step starts Pymanopt's loop anew: conjugate gradients restart, and a trust region has its first
     radius again. The two line searches compare values of f, whose rounding hides a decrease once the
@@ -97,13 +97,13 @@ class Pymanopt(AlgorithmBase):
 
         # An overflow or a division by zero in Pymanopt shows in the result.
         with np.errstate(all="ignore"):
-            return optimise(self.method, X[i], cost, slope, curvature, length / size, self.iterations)
+            return optimize(self.method, X[i], cost, slope, curvature, length / size, self.iterations)
 
 
-def optimise(
+def optimize(
     method: str, X: Array, cost: Any, slope: Any, curvature: Any, length: float, iterations: int
 ) -> Array:
-    """The last iterate of Pymanopt's optimiser, ``(n, p)``. Pymanopt is imported here only."""
+    """The last iterate of Pymanopt's optimizer, ``(n, p)``. Pymanopt is imported here only."""
     pymanopt = _import_pymanopt()
     from pymanopt.optimizers import ConjugateGradient, SteepestDescent, TrustRegions
     from pymanopt.optimizers.line_search import AdaptiveLineSearcher, BackTrackingLineSearcher
@@ -115,13 +115,13 @@ def optimise(
     )
     limits = {"max_time": np.inf, "max_iterations": iterations, "min_gradient_norm": 0.0, "verbosity": 0}
     if method == "trust-regions":
-        optimiser = TrustRegions(**limits)
+        optimizer = TrustRegions(**limits)
     elif method == "gradient":
-        optimiser = SteepestDescent(BackTrackingLineSearcher(initial_step_size=length), **limits)
+        optimizer = SteepestDescent(BackTrackingLineSearcher(initial_step_size=length), **limits)
     else:
         limits["max_iterations"] += 1  # it counts the evaluation of its start
-        optimiser = ConjugateGradient(line_searcher=AdaptiveLineSearcher(initial_step_size=length), **limits)
-    return np.asarray(optimiser.run(problem, initial_point=X).point)
+        optimizer = ConjugateGradient(line_searcher=AdaptiveLineSearcher(initial_step_size=length), **limits)
+    return np.asarray(optimizer.run(problem, initial_point=X).point)
 
 
 def _import_pymanopt() -> Any:

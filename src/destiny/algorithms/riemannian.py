@@ -156,7 +156,7 @@ class DRSGD(Riemannian):
         return DescentState(X, H, self.step_size.update(s.pace, move))
 
     def move(self, s: DescentState, WX: Array) -> Array:
-        """X+ from the neighbours' average WX."""
+        """X+ from the neighbors' average WX."""
         return self.retract(s.X + self.alpha * tangent(s.X, WX) - s.pace.eta * s.H)
 
 
@@ -164,7 +164,7 @@ class DRSGD(Riemannian):
 class DPRGD(DRSGD):
     """X+ = R(W^t X - eta grad f(X)), with diminishing steps by default.
 
-    Inexact in the same way as `DRSGD`, from which it differs in that it uses the neighbours' average itself
+    Inexact in the same way as `DRSGD`, from which it differs in that it uses the neighbors' average itself
     instead of its tangent part.
     """
 
@@ -179,7 +179,7 @@ class DPRGD(DRSGD):
     )
 
     def move(self, s: DescentState, WX: Array) -> Array:
-        """X+ from the neighbours' average WX."""
+        """X+ from the neighbors' average WX."""
         return self.retract(WX - s.pace.eta * s.H)
 
 
@@ -209,7 +209,7 @@ class DRGTA(Riemannian):
     alpha : float in (0, 1]
         Step of the consensus part.
     step_size : StepRule
-        By default `BB` with cap 0.5; the curvature estimates of neighbours are averaged as well.
+        By default `BB` with cap 0.5; the curvature estimates of neighbors are averaged as well.
     rounds, mixing, lambda_, retraction, gossip
         As in `Riemannian`.
     """
@@ -242,7 +242,7 @@ class DRGTA(Riemannian):
         return RiemannianState(X, D, H, self.step_size.update(pace, move), disagreement, s.scale)
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
-        """X+ from the neighbours' average WX."""
+        """X+ from the neighbors' average WX."""
         # P_X(X) = 0 on the manifold, so P_X(W X) is P_X(W X - X).
         return self.retract(s.X + tangent(s.X, self.alpha * WX - s.pace.eta * s.D))
 
@@ -260,8 +260,8 @@ class DRGTA(Riemannian):
 class DPRGT(DRGTA):
     """X+ = R(W^t X - eta P_X(D)),  D+ = W^t D + grad f(X+) - grad f(X).
 
-    DRGTA with the neighbours' average itself instead of its tangent part; R is the projection on the
-    manifold ("polar") or a QR factorisation.
+    DRGTA with the neighbors' average itself instead of its tangent part; R is the projection on the
+    manifold ("polar") or a QR factorization.
     """
 
     alpha: float = field(default=1.0, init=False)
@@ -269,5 +269,5 @@ class DPRGT(DRGTA):
     about = About("DPRGT", "Deng & Hu, arXiv 2304.08241", sends=2, numbers_auto=1, rounds="rounds")
 
     def move(self, s: RiemannianState, WX: Array) -> Array:
-        """X+ from the neighbours' average WX."""
+        """X+ from the neighbors' average WX."""
         return self.retract(WX - s.pace.eta * tangent(s.X, s.D))

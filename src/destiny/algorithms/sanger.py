@@ -27,7 +27,7 @@ from destiny.protocols import Agents, AlgorithmBase, Array
 class DSA(DGD):
     """X+ = W X - eta S(X),  S(X) = -C X + X triu(X^T C X): combine-then-adapt descent on Sanger's rule.
 
-    Inexact with a constant step: linear down to a neighbourhood of the eigenvectors in proportion to eta.
+    Inexact with a constant step: linear down to a neighborhood of the eigenvectors in proportion to eta.
     """
 
     step_size: StepRule = field(default_factory=lambda: Lipschitz(0.1))

@@ -1,4 +1,4 @@
-"""SLPG (Xiao, Liu & Yuan 2021): linearised proximal gradient steps without retractions, for one agent."""
+"""SLPG (Xiao, Liu & Yuan 2021): linearized proximal gradient steps without retractions, for one agent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SLPG(AlgorithmBase):
     passes: int = 5
     bound: float = 0.6
     kind = "slpg"
-    about = for_one_agent("SLPG", "Xiao, Liu & Yuan 2021, arXiv:2103.03514", "regularised")
+    about = for_one_agent("SLPG", "Xiao, Liu & Yuan 2021, arXiv:2103.03514", "regularized")
 
     def __post_init__(self) -> None:
         if not is_whole(self.passes) or self.passes < 1:
@@ -81,10 +81,10 @@ class SLPG(AlgorithmBase):
         """Y, the multiplier after ``passes`` passes, and ||X - Y|| / eta, ``(agents,)``."""
         multiplier = s.multiplier
         for _ in range(self.passes):
-            Y = apply_prox(agents.regulariser, s.X - s.eta * (s.G + s.X @ multiplier), s.eta)
+            Y = apply_prox(agents.regularizer, s.X - s.eta * (s.G + s.X @ multiplier), s.eta)
             slope = np.divide(s.X - Y, s.eta, out=np.zeros_like(Y), where=s.eta > 0)
             multiplier = multiplier - sym(transpose(s.X) @ slope)
-        Y = apply_prox(agents.regulariser, s.X - s.eta * (s.G + s.X @ multiplier), s.eta)
+        Y = apply_prox(agents.regularizer, s.X - s.eta * (s.G + s.X @ multiplier), s.eta)
         return Y, multiplier, np.asarray(norm(slope))
 
     def step(self, s: SLPGState, agents: Agents) -> SLPGState:

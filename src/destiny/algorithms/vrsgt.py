@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from destiny.algorithms.accelerated import FIRST_LOOK, DestinyAccelerated, MomentumState
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
-from destiny.algorithms.momentum import FIRST_LOOK, DestinyMomentum, MomentumState
 from destiny.errors import SettingsError
 from destiny.geometry.directions import DIRECTIONS
 from destiny.protocols import Agents, Array
@@ -18,16 +18,16 @@ PERIOD = 10  # steps; chosen on seeds 0 and 1 of benchmarks/passes.py: 20 took m
 
 
 @dataclass(frozen=True)
-class VRSGT(DestinyMomentum):
+class VRSGT(DestinyAccelerated):
     """X+ = M(X - eta D + mu (X - X_before)),  D+ = M D + v+ - v,  v an estimate of H(X) from mini-batches.
 
     Every ``period`` steps v = H(X) on all samples. In between v+ = v + H(X+; B) - H(X; B), where the same
     mini-batch B is used at both points: the error of v is that of differences, and goes to zero as the run
     converges. mean(D) = mean(v) at every step.
 
-    M, eta and mu are those of `DestinyMomentum`, with the curvature measured on mini-batches. The method of
-    the paper has no momentum and one round a step; ``momentum=False`` is nearest to it. On a problem without
-    mini-batches v = H(X), and the method is `DestinyMomentum`.
+    M, eta and mu are those of `DestinyAccelerated`, with the curvature measured on mini-batches. The method
+    of the paper has no momentum and one round a step; ``momentum=False`` is nearest to it. On a problem
+    without mini-batches v = H(X), and the method is `DestinyAccelerated`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class VRSGT(DestinyMomentum):
     momentum : bool
         False keeps mu at 0.
     beta, direction, rounds, spectrum, lowest, gossip
-        As in `DestinyMomentum`.
+        As in `DestinyAccelerated`.
     """
 
     period: int = PERIOD
@@ -90,8 +90,8 @@ class VRSGT(DestinyMomentum):
         return curvature_along(lambda Y: self.sampled_field(Y, s.beta, agents, step), s.X, here, s.steepest)
 
     def update_momentum(
-        self, s: MomentumState, S: Array, slope: Array, neighbours: Array, age: Array
+        self, s: MomentumState, S: Array, slope: Array, neighbors: Array, age: Array
     ) -> MomentumState:
-        """As in `DestinyMomentum`; mu stays 0 without momentum."""
-        s = super().update_momentum(s, S, slope, neighbours, age)
+        """As in `DestinyAccelerated`; mu stays 0 without momentum."""
+        s = super().update_momentum(s, S, slope, neighbors, age)
         return s if self.momentum else replace(s, mu=np.zeros_like(s.mu))

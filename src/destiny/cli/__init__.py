@@ -46,7 +46,7 @@ def common(
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show it.")
     ] = False,
 ) -> None:
-    """Decentralised optimisation under orthogonality constraints."""
+    """Decentralized optimization under orthogonality constraints."""
 
 
 FILE = Annotated[Path, typer.Argument(help="The experiment, a TOML file (docs/experiment-files.md).")]

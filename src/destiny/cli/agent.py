@@ -23,7 +23,7 @@ def agent(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but the answer.")] = False,
 ) -> None:
-    """Run the agent of one organisation; started again, it goes on where it was.
+    """Run the agent of one organization; started again, it goes on where it was.
 
     Exit codes: 0 converged, 1 the run ended without an answer, 2 a mistake for people to mend, 3 an answer
     that has not converged, 75 start it again.
@@ -73,7 +73,7 @@ def process_age() -> float:
 
 
 @many.command("init")
-def initialise(
+def initialize(
     network: Annotated[
         str, typer.Argument(help="An experiment file, a kind of network, or a file of links.")
     ],
@@ -87,14 +87,14 @@ def initialise(
         bool | None,
         typer.Option(
             "--private/--plain",
-            help="Let neighbours learn sums only, or all numbers; by default sums, if the network allows it.",
+            help="Let neighbors learn sums only, or all numbers; by default sums, if the network allows it.",
         ),
     ] = None,
     late: Annotated[
         str, typer.Option(help="Names, with commas between, of agents that may come while the others run.")
     ] = "",
 ) -> None:
-    """Write a matching set of agent files, a folder for each organisation."""
+    """Write a matching set of agent files, a folder for each organization."""
     from destiny.agents import scaffold
 
     names = [name for name in map(str.strip, late.split(",")) if name]
@@ -130,7 +130,7 @@ def check(
     if settings.choice is not None:
         print(settings.choice)
     largest = amount(*largest_message(settings, plan))
-    sent = f"each of {len(settings.neighbours)} neighbours is sent up to {largest}"
+    sent = f"each of {len(settings.neighbors)} neighbors is sent up to {largest}"
     print(f"{sent} in a round; at most {settings.rounds} rounds, and some more to average the answer")
     print(settings.disclosure)
 

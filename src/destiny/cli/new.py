@@ -32,13 +32,13 @@ HINTS = {
 # decimal = ","                   # the decimal sign,
 # columns = ["age", "bmi"]        # and the columns to read, by name; all
 # center = true                   # subtract the mean of everybody's samples
-# standardise = true              # also divide each column by its standard deviation: for unequal units
+# standardize = true              # also divide each column by its standard deviation: for unequal units
 """,
     "network": """\
 # kind = "random-regular"         # more links, fewer rounds; needs: degree = 3, seed = 0
 
 # [[algorithm]]                   # the method is chosen by itself, and the result says why; to choose one,
-# kind = "destiny-momentum"       # any of docs/methods.md; of several tables destiny compare shows all
+# kind = "destiny-accelerated"       # any of docs/methods.md; of several tables destiny compare shows all
 """,
 }
 

@@ -46,7 +46,7 @@ class Start(Table, frozen=True):
 class Messages(Table, frozen=True):
     """[messages].
 
-    private: whether neighbours learn sums, not what one agent sends; the same at all agents
+    private: whether neighbors learn sums, not what one agent sends; the same at all agents
     bits: of a number in a message: 8, 16 or 64; the same at all agents
     """
 
@@ -57,16 +57,16 @@ class Messages(Table, frozen=True):
 class ExperimentStop(Table, frozen=True):
     """[stop] of experiment files.
 
-    rounds: at most so many messages to each neighbour
+    rounds: at most so many messages to each neighbor
     seconds: at most so long
     tolerance: converged when stationarity, consensus and feasibility are all below it; 0 = never
-    decentralised: the agents find out and agree by themselves
+    local-stopping: the agents find out and agree by themselves
     """
 
     rounds: int | None = None
     seconds: float | None = None
     tolerance: float | None = None
-    decentralised: bool | None = None
+    local_stopping: bool | None = None
 
 
 class ExperimentRun(Table, frozen=True):
@@ -103,7 +103,7 @@ class ExperimentFile(Table, frozen=True):
     stop: when a run ends
     run: how often to measure and to save
     mpi: which rank hosts which agents
-    messages: how messages travel and what neighbours learn
+    messages: how messages travel and what neighbors learn
     """
 
     problem: ExperimentProblem
@@ -123,9 +123,9 @@ class Agent(Table, frozen=True):
     index: its number among the agents, from 0
     agents: how many there are
     run: the same at all agents; each run needs a new name
-    listen: where neighbours call; 0.0.0.0:PORT for all addresses of the machine
+    listen: where neighbors call; 0.0.0.0:PORT for all addresses of the machine
     out: folder for the results
-    deadline: seconds to wait for a neighbour; 0 = for ever
+    deadline: seconds to wait for a neighbor; 0 = for ever
     """
 
     name: str
@@ -161,8 +161,8 @@ class Tls(Table, frozen=True):
     crl: str | None = None
 
 
-class Neighbour(Table, frozen=True):
-    """[[neighbour]].
+class Neighbor(Table, frozen=True):
+    """[[neighbor]].
 
     name: as in its certificate
     index: its number among the agents
@@ -171,7 +171,7 @@ class Neighbour(Table, frozen=True):
     dial: whether this agent dials; by default the lower index does
     authority: the one authority that must have signed its certificate
     fingerprint: the one certificate it may show, or a list
-    neighbours: the indices of all its neighbours: it cannot name others then, nor fewer
+    neighbors: the indices of all its neighbors: it cannot name others then, nor fewer
     """
 
     name: str
@@ -181,7 +181,7 @@ class Neighbour(Table, frozen=True):
     dial: bool | None = None
     authority: str | None = None
     fingerprint: str | list[str] | None = None
-    neighbours: list[int] | None = None
+    neighbors: list[int] | None = None
 
     def __post_init__(self) -> None:
         parse_address(self.address, f"{self.name!r} address")
@@ -190,7 +190,7 @@ class Neighbour(Table, frozen=True):
 class AgentStop(Table, frozen=True):
     """[stop] of agent files.
 
-    rounds: at most so many messages to each neighbour
+    rounds: at most so many messages to each neighbor
     tolerance: on every agent's local residual; 0 = never
     diameter: of the network: the longest shortest way between two agents
     spectrum: least and largest eigenvalue of the weights other than 1
@@ -232,19 +232,19 @@ class AgentFile(Table, frozen=True):
 
     agent: this agent
     tls: files of the certificates
-    neighbour: one of the agents this agent talks to
+    neighbor: one of the agents this agent talks to
     problem: what is solved; the same at all agents, but for the agent's own files
     network: all links, where weights are not metropolis or links come and go
     start: where all agents begin
     algorithm: the method; chosen by the problem and the network if left out
     stop: when the run ends
     run: how often to measure and to save
-    messages: how messages travel and what neighbours learn
+    messages: how messages travel and what neighbors learn
     """
 
     agent: Agent
     tls: Tls
-    neighbour: list[Neighbour]
+    neighbor: list[Neighbor]
     problem: AgentProblem
     network: dict[str, Any] | None = None
     start: Start = Start()
@@ -254,8 +254,8 @@ class AgentFile(Table, frozen=True):
     messages: AgentMessages = AgentMessages()
 
 
-_NEIGHBOUR: Any = list[complete(Neighbour)]  # type: ignore[misc]
-add_key(AgentFile, "neighbour", Annotated[_NEIGHBOUR, AT_LEAST_ONE], default=msgspec.NODEFAULT)
+_NEIGHBOR: Any = list[complete(Neighbor)]  # type: ignore[misc]
+add_key(AgentFile, "neighbor", Annotated[_NEIGHBOR, AT_LEAST_ONE], default=msgspec.NODEFAULT)
 
 
 def parse_address(text: str, where: str) -> tuple[str, int]:

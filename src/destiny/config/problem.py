@@ -13,10 +13,10 @@ from destiny.config.kinds import arguments_table, fields_table, make
 from destiny.config.shares import LAYOUT, OF_EACH, is_csv, one_each, read_shares
 from destiny.config.tables import Positive, Table, Whole, add_key, key_of, read
 from destiny.errors import DestinyError, SettingsError
-from destiny.problems import Centred, Privacy, batched, regularised
+from destiny.problems import Centered, Privacy, batched, regularized
 from destiny.problems.data.files import Csv
 from destiny.problems.kinds import KINDS, Kind
-from destiny.problems.regularisers import REGULARISERS
+from destiny.problems.regularizers import REGULARIZERS
 
 OF_CSV = (*LAYOUT, *OF_EACH, *(f"target_{key}" for key in OF_EACH))
 LOCAL = frozenset({"data", "targets", "samples", "index", "target-index", *map(key_of, LAYOUT)})
@@ -50,8 +50,8 @@ class ProblemTable(Table, frozen=True):
     scale: data are multiplied by it
     precision: of sdl: float32 is faster
     center: subtract the mean of everybody's samples, found by averaging
-    standardise: also divide each column by its standard deviation
-    regulariser: a term that makes answers sparse
+    standardize: also divide each column by its standard deviation
+    regularizer: a term that makes answers sparse
     privacy: noise that hides single samples of pca
     batch: samples in a mini-batch, for methods that take them
     header: whether .csv files begin with names of columns
@@ -77,8 +77,8 @@ class ProblemTable(Table, frozen=True):
     scale: float = 1.0
     precision: Literal["auto", "float32", "float64"] = "auto"
     center: bool | None = None
-    standardise: bool = False
-    regulariser: Any = None
+    standardize: bool = False
+    regularizer: Any = None
     privacy: Any = None
     batch: Positive | None = None
 
@@ -96,12 +96,12 @@ class ProblemTable(Table, frozen=True):
             raise SettingsError(
                 f"precision belongs to {_those(lambda k: k.takes('precision'))}; found kind {self.kind!r}"
             )
-        if not kind.centred and (self.center or self.standardise):
-            having = _those(lambda k: k.centred)
-            raise SettingsError(f"center and standardise belong to {having}; found kind {self.kind!r}")
-        if self.standardise and self.center is False:
-            raise SettingsError("standardise also subtracts the mean: leave center = false out")
-        for key in ("center", "standardise", "regulariser", "privacy"):
+        if not kind.centered and (self.center or self.standardize):
+            having = _those(lambda k: k.centered)
+            raise SettingsError(f"center and standardize belong to {having}; found kind {self.kind!r}")
+        if self.standardize and self.center is False:
+            raise SettingsError("standardize also subtracts the mean: leave center = false out")
+        for key in ("center", "standardize", "regularizer", "privacy"):
             if self.batch is not None and getattr(self, key):
                 raise SettingsError(
                     f"batch does not go with {key}, which needs all samples: leave one of them out"
@@ -110,9 +110,9 @@ class ProblemTable(Table, frozen=True):
             raise SettingsError(
                 f"privacy belongs to {_those(lambda k: k.private)}; found kind {self.kind!r}: leave it out"
             )
-        if self.privacy is not None and self.standardise:
+        if self.privacy is not None and self.standardize:
             raise SettingsError(
-                "privacy goes with center, not with standardise: divide the columns by publicly known scales "
+                "privacy goes with center, not with standardize: divide the columns by publicly known scales "
                 "first"
             )
 
@@ -173,10 +173,10 @@ class AgentProblem(ProblemTable, frozen=True):
     targets: str | None = None
 
 
-_TERMS: Any = Union[tuple(fields_table(term, name) for name, term in REGULARISERS.items())]  # noqa: UP007
+_TERMS: Any = Union[tuple(fields_table(term, name) for name, term in REGULARIZERS.items())]  # noqa: UP007
 _CSV = get_type_hints(Csv)
 add_key(ProblemTable, "kind", Literal[tuple(KINDS)], default=msgspec.NODEFAULT)
-add_key(ProblemTable, "regulariser", _TERMS | None)
+add_key(ProblemTable, "regularizer", _TERMS | None)
 add_key(ProblemTable, "privacy", fields_table(Privacy) | None)
 for _key in OF_CSV:
     add_key(ProblemTable, _key, _CSV[_key.removeprefix("target_")] | None)
@@ -196,11 +196,11 @@ def build_problem(
         return batched(problem, table.batch)
     if (privacy := read_privacy(table, folder)) is not None and kind.private is not None:
         problem = kind.private(problem, privacy)
-    term = read_regulariser(table)
-    if table.center or table.standardise:
-        problem = Centred(problem, table.standardise)
+    term = read_regularizer(table)
+    if table.center or table.standardize:
+        problem = Centered(problem, table.standardize)
         return problem if term is None else problem + term
-    return problem if term is None else regularised(problem, term)
+    return problem if term is None else regularized(problem, term)
 
 
 def _of_data(table: ProblemTable, agents: int, folder: Path, shares: Shares) -> Any:
@@ -238,12 +238,12 @@ def require_p(table: ProblemTable, targets: int, why: str) -> None:
         raise SettingsError(f"[problem] p is {table.p} but {why}: make them equal")
 
 
-def read_regulariser(table: ProblemTable) -> Any:
-    """The regulariser, None without."""
-    term = table.regulariser
+def read_regularizer(table: ProblemTable) -> Any:
+    """The regularizer, None without."""
+    term = table.regularizer
     if term is None:
         return None
-    return make(REGULARISERS[term.__struct_config__.tag], term, "[problem] regulariser")
+    return make(REGULARIZERS[term.__struct_config__.tag], term, "[problem] regularizer")
 
 
 def read_privacy(table: ProblemTable, folder: Path) -> Privacy | None:
@@ -257,7 +257,7 @@ def read_privacy(table: ProblemTable, folder: Path) -> Privacy | None:
 def shared_keys(table: ProblemTable, p: int) -> dict[str, Any]:
     """What must be equal at all agents, defaults written out: tables that mean the same are equal."""
     keys = {key: value for key, value in msgspec.to_builtins(table).items() if key not in LOCAL}
-    keys |= {"p": p, "center": bool(table.center or table.standardise)}  # the latter also subtracts the mean
+    keys |= {"p": p, "center": bool(table.center or table.standardize)}  # the latter also subtracts the mean
     if table.synthetic is not None:
         keys["synthetic"] = msgspec.to_builtins(read(synthetic_table(table.kind), table.synthetic, ""))
     if (privacy := read_privacy(table, Path())) is not None:

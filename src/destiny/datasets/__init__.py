@@ -17,11 +17,11 @@ from destiny.validation import did_you_mean, is_whole
 __all__ = ["IMAGES", "NAMES", "Dataset", "cifar10", "cifar100", "cora", "digits", "load", "mnist"]
 
 Folder = str | Path | None
-COLOUR = (32, 32, 3)
+COLOR = (32, 32, 3)
 IMAGES: dict[str, tuple[int, ...]] = {
     "mnist": (28, 28),
-    "cifar10": COLOUR,
-    "cifar100": COLOUR,
+    "cifar10": COLOR,
+    "cifar100": COLOR,
     "digits": (8, 8),
 }
 """Shapes of samples that are pictures; see `Dataset.image`."""
@@ -39,7 +39,7 @@ class Dataset:
     labels : ndarray (m,)
         The class of each sample.
     image : tuple of int or None
-        Shape of a sample that is a picture: (height, width), or (height, width, 3) with the colours stored in
+        Shape of a sample that is a picture: (height, width), or (height, width, 3) with the colors stored in
         one plane after the other.
     """
 
@@ -74,13 +74,13 @@ def cifar10(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-10, 3 x 32 x 32 bytes, from their five files."""
     parts = [formats.read_cifar(path, labels=1) for path in locations.find("cifar10", folder)]
     images = np.concatenate([part[:, 1:] for part in parts])
-    return Dataset("cifar10", images, np.concatenate([part[:, 0] for part in parts]), COLOUR)
+    return Dataset("cifar10", images, np.concatenate([part[:, 0] for part in parts]), COLOR)
 
 
 def cifar100(folder: Folder = None) -> Dataset:
     """The 50,000 training images of CIFAR-100, 3 x 32 x 32 bytes, and their fine labels; memory-mapped."""
     rows = formats.read_cifar(locations.find("cifar100", folder)[0], labels=2)
-    return Dataset("cifar100", rows[:, 2:], np.array(rows[:, 1]), COLOUR)
+    return Dataset("cifar100", rows[:, 2:], np.array(rows[:, 1]), COLOR)
 
 
 def digits() -> Dataset:

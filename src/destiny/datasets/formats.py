@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError
 
-PIXELS = 3 * 32 * 32  # of a CIFAR image, one plane per colour
+PIXELS = 3 * 32 * 32  # of a CIFAR image, one plane per color
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from destiny.algorithms import (
     FAPS,
     VRSGT,
+    AveragedModel,
     DeEPCA,
     Destiny,
-    DestinyMomentum,
-    DestinyNewton,
+    DestinyAccelerated,
     DestinyProx,
 )
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.findings import STIFF
 from destiny.diagnosis.network_options import format_lambda, with_more_links, with_other_weights
-from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction
+from destiny.diagnosis.prediction import PENALIZED, THRESHOLD, Case, Prediction
 from destiny.diagnosis.trial import Trials
 from destiny.engines.mixers import Messages
 from destiny.errors import MismatchError
@@ -30,7 +30,7 @@ from destiny.run.solve import prepare
 WORTH = 1 / 3  # fraction of the rounds a method or a penalty must save to be offered
 WORTH_OF_NETWORK = 0.1  # the same for weights and links
 NOTABLE = 0.1  # of the gap 1 - lambda: a gain that may pay
-STANDARDISE = "centre the features and divide each by its standard deviation: standardise = true in [problem]"
+STANDARDIZE = "center the features and divide each by its standard deviation: standardize = true in [problem]"
 LINKS = 2  # links tried at a time
 
 
@@ -95,7 +95,7 @@ def offer(
 
 def penalty(method: AlgorithmBase, here: Prediction, trials: Trials) -> Advice | None:
     """Return advice on a beta given as a number, if it is below its threshold or far above the curvature."""
-    if not isinstance(method, PENALISED) or method.direction not in THRESHOLD:
+    if not isinstance(method, PENALIZED) or method.direction not in THRESHOLD:
         return None
     beta, landscape = method.beta, trials.case.landscape
     if isinstance(beta, str):
@@ -119,9 +119,9 @@ def steps(method: AlgorithmBase, here: Prediction) -> Advice | None:
 
 def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: str) -> Advice | None:
     """Return advice to take the fastest of a few methods, as measured by their trials."""
-    if as_problem(trials.problem).generalised:
+    if as_problem(trials.problem).generalized:
         return None  # there is no other method
-    if trials.case.regularised:
+    if trials.case.regularized:
         return exact_prox(method, trials)
     problem, messages = as_problem(trials.problem), trials.messages
     others = candidates(problem, trials.network, messages)
@@ -135,8 +135,8 @@ def other_method(method: AlgorithmBase, here: Prediction, trials: Trials, kind: 
         return None
     best = min(finite, key=lambda name: finite[name].rounds or 0)
     words = f'kind = "{best}"'
-    if best == DestinyNewton.kind and method.about is not None:
-        lengths = [numbers_in(about, trials.problem.shape) for about in (DestinyNewton.about, method.about)]
+    if best == AveragedModel.kind and method.about is not None:
+        lengths = [numbers_in(about, trials.problem.shape) for about in (AveragedModel.about, method.about)]
         words += f" (messages of {lengths[0] / lengths[1]:.2g} times the size)"
     return offer(words, method, here, finite[best], trials)
 
@@ -153,7 +153,7 @@ def candidates(problem: ProblemBase, network: TopologyBase, messages: Messages) 
     """Return the usual methods for a smooth f that take this problem, this network and such messages."""
     if not messages.exact:
         return []  # no method is exact there
-    methods: list[AlgorithmBase] = [DestinyMomentum(), Destiny(), VRSGT(), FAPS()]
+    methods: list[AlgorithmBase] = [DestinyAccelerated(), Destiny(), VRSGT(), FAPS()]
     totals = [t for t in (NEWTON, KRYLOV, LBFGS) if t.obstacle(problem, network, messages=messages) is None]
     methods += [t.method() for t in totals[:1]]
     batches = bool(problem.batches)
@@ -219,7 +219,7 @@ def about_data(case: Case) -> Iterator[Advice]:
     # Rounds of the accelerated method grow like the root of the condition.
     share = 1.0 if case.landscape.hidden else 1 - (100 / kappa) ** 0.5
     if used.max() > 1000 * used.min():
-        yield Advice("", share, STANDARDISE)
+        yield Advice("", share, STANDARDIZE)
     if kappa > 1000:
         text = (
             f"with condition {kappa:.1g} every method that looks at gradients only needs thousands of steps: "

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from destiny.algorithms import CDADT, DestinyProx, Thanos
-from destiny.algorithms.momentum import STIFFNESS
+from destiny.algorithms.accelerated import STIFFNESS
 from destiny.diagnosis import findings, text_report
 from destiny.diagnosis.advice import Advice, about_data, advise, candidates
 from destiny.diagnosis.differences import Differences
@@ -20,9 +20,9 @@ from destiny.diagnosis.prediction import Case, Prediction
 from destiny.diagnosis.trial import Trials
 from destiny.engines.mixers import PLAIN, Messages, as_messages
 from destiny.errors import MismatchError
-from destiny.experiments.compare import labelled
+from destiny.experiments.compare import labeled
 from destiny.geometry.stiefel import polar
-from destiny.problems import Centred
+from destiny.problems import Centered
 from destiny.problems.cached import CachedProblem
 from destiny.problems.own_problem import unwrap
 from destiny.protocols import (
@@ -37,7 +37,7 @@ from destiny.protocols import (
     TopologyBase,
 )
 from destiny.run.choice import Choice, choose
-from destiny.run.parts.centring import Centring
+from destiny.run.parts.centering import Centering
 from destiny.run.solve import SolveOptions, prepare
 
 AnyMethod = Algorithm[Any] | Method
@@ -127,11 +127,11 @@ def diagnose(
     ready = prepare(
         problem, network, options=SolveOptions(start=start, seed=seed, tolerance=tolerance, rounds=rounds)
     )
-    topology, regulariser = ready.plan.network, ready.plan.problem.regulariser
-    centring = ready.plan.preparations.get(Centring.task, 0)
-    centred = unwrap(ready.plan.problem, Centred)
-    pooled = ready.plan.problem if centred is None else centred.pooled()
-    if regulariser is not None:
+    topology, regularizer = ready.plan.network, ready.plan.problem.regularizer
+    centering = ready.plan.preparations.get(Centering.task, 0)
+    centered = unwrap(ready.plan.problem, Centered)
+    pooled = ready.plan.problem if centered is None else centered.pooled()
+    if regularizer is not None:
         pooled = SmoothPart(pooled)  # data and curvature are those of f
     mass = pooled_mass(ready.plan.problem)
     start = ready.plan.X.mean(axis=0)
@@ -148,18 +148,18 @@ def diagnose(
     landscape = descend_and_probe(whole, X)
     differences = Differences(differences.hosted, whole.agents, X, landscape.X)
     tell("looking at the network")
-    case = Case(landscape, differences, Mixing.of(topology), tolerance, regulariser is not None)
+    case = Case(landscape, differences, Mixing.of(topology), tolerance, regularizer is not None)
     tell("trying the methods")
-    # Centring takes rounds too.
-    as_given = ready.plan.problem.centring or ready.plan.problem.generalised or case.regularised
+    # Centering takes rounds too.
+    as_given = ready.plan.problem.centering or ready.plan.problem.generalized or case.regularized
     trial_problem = ready.plan.problem if as_given else whole
     trials = Trials(trial_problem, topology, ready.plan.X, case, sent)
     mismatches, predictions = predict_all(methods, ready.plan.problem, topology, trials)
     sentences = [
-        *findings.mean_findings(ready.plan.problem, differences, landscape.X, centring),
-        *(findings.data_findings(landscape, differences, case.regularised) if mass is None else ()),
+        *findings.mean_findings(ready.plan.problem, differences, landscape.X, centering),
+        *(findings.data_findings(landscape, differences, case.regularized) if mass is None else ()),
         *findings.constraint_findings(mass),
-        *findings.regulariser_findings(regulariser, whole, landscape.X),
+        *findings.regularizer_findings(regularizer, whole, landscape.X),
         *findings.unit_findings(ready.plan.problem),
         *findings.agent_findings(differences),
         *findings.curvature_findings(landscape),
@@ -175,7 +175,7 @@ def diagnose(
     advice: list[Advice] = []
     for label, prediction in predictions.items():
         advice += advise(label, methods[label], prediction, trials, whole.kind, rounds)
-    advice += about_data(case) if mass is None and not case.regularised else ()
+    advice += about_data(case) if mass is None and not case.regularized else ()
     defaults = {m.kind: trials.predict(m) for m in usual_methods(ready.plan.problem, topology, sent)}
     return Diagnosis(
         facts=collect_facts(whole, topology, case)
@@ -188,9 +188,9 @@ def diagnose(
 
 def usual_methods(problem: ProblemBase, network: TopologyBase, messages: Messages) -> list[AlgorithmBase]:
     """Return the methods whose rounds are always predicted."""
-    if problem.generalised:
+    if problem.generalized:
         return [CDADT()]
-    if problem.regulariser is not None:
+    if problem.regularizer is not None:
         return [DestinyProx(), Thanos()]
     return candidates(problem, network, messages)
 
@@ -199,9 +199,9 @@ def label_algorithms(algorithms: Methods, choice: Choice) -> tuple[dict[str, Alg
     """Return the algorithms by label, and a finding for each that has no rounds; None is the choice."""
     given = choice.algorithm if algorithms is None else algorithms
     if isinstance(given, Mapping):
-        every = labelled({label: choice.algorithm if m is None else m for label, m in given.items()})
+        every = labeled({label: choice.algorithm if m is None else m for label, m in given.items()})
     else:
-        every = labelled(given if isinstance(given, Sequence) else [given])
+        every = labeled(given if isinstance(given, Sequence) else [given])
     methods: dict[str, AlgorithmBase] = {}
     findings: list[Finding] = []
     for label, method in every.items():

@@ -14,7 +14,7 @@ from destiny.geometry.directions import DIRECTIONS
 from destiny.geometry.stiefel import norm
 from destiny.protocols import Array, Hosted
 
-NOISE = 1e-14  # relative to the largest row of the gradients: rounding errors of centred data
+NOISE = 1e-14  # relative to the largest row of the gradients: rounding errors of centered data
 POWER_ITERATIONS = 12  # the accelerated method takes 8 before its first step
 
 

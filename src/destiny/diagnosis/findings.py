@@ -13,15 +13,15 @@ from destiny.algorithms.blocks.step_sizes import FIRST, Constant, PlainBB
 from destiny.diagnosis.differences import Differences
 from destiny.diagnosis.landscape import Landscape
 from destiny.diagnosis.network_options import format_lambda, weak_points
-from destiny.diagnosis.prediction import PENALISED, THRESHOLD, Case, Prediction
+from destiny.diagnosis.prediction import PENALIZED, THRESHOLD, Case, Prediction
 from destiny.engines.mixers import Messages, Private
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.networks import Network
-from destiny.problems import OLSR, PCA, Centred
+from destiny.problems import OLSR, PCA, Centered
 from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
-from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regulariser, TopologyBase
-from destiny.run.accuracy import share_of, totals_of, uncentred
+from destiny.protocols import AlgorithmBase, Array, Problem, ProblemBase, Regularizer, TopologyBase
+from destiny.run.accuracy import share_of, totals_of, uncentered
 
 Level: TypeAlias = Literal["ok", "look", "problem"]
 LARGEST = 1e38  # curvatures beyond cannot be shared by the accelerated method: docs/acceleration.md
@@ -39,7 +39,7 @@ class Finding:
 
 
 def data_findings(
-    landscape: Landscape, differences: Differences, regularised: bool = False
+    landscape: Landscape, differences: Differences, regularized: bool = False
 ) -> Iterator[Finding]:
     """Yield findings on the scale of the data, the penalty of smooth problems, and the features."""
     slope, L = landscape.slope, float(differences.largest_curvature("landing").max())
@@ -62,7 +62,7 @@ def data_findings(
         )
     need = f"DESTINY needs more than {landscape.threshold:.3g}" if landscape.threshold > 0 else "any will do"
     text = f'beta = "auto" starts as {slope:.3g}, near the answer {need}; a first Barzilai-Borwein step '
-    if not regularised:
+    if not regularized:
         yield Finding("penalty", "ok", text + f"would be {FIRST / slope:.3g}")
     rows = differences.row_norms
     unused = int(np.sum(rows == 0))
@@ -96,36 +96,36 @@ def constraint_findings(mass: MassMatrix | None) -> Iterator[Finding]:
         yield Finding("constraint", "look", text)
 
 
-def regulariser_findings(regulariser: Regulariser | None, smooth: ProblemBase, X: Array) -> Iterator[Finding]:
+def regularizer_findings(regularizer: Regularizer | None, smooth: ProblemBase, X: Array) -> Iterator[Finding]:
     """Yield how r compares with f at X ``(n, p)``, near the answer without r."""
-    if regulariser is None:
+    if regularizer is None:
         return
     hosted, d = smooth.host(range(smooth.agents)), smooth.agents
     f = float(np.mean(hosted.value(np.broadcast_to(X, (d, *X.shape)))))
-    r = float(regulariser.value(X))
+    r = float(regularizer.value(X))
     compared = f"r is {r / abs(f):.2g} times |f|" if f != 0 and np.isfinite(r) else f"r is {r:.3g}, f {f:.3g}"
-    text = f"{regulariser!r}: {compared} near the answer of f alone, whose data and curvature this page has"
+    text = f"{regularizer!r}: {compared} near the answer of f alone, whose data and curvature this page has"
     heavy = np.isfinite(r) and r > abs(f)
     if heavy:
         text += "; an answer that r decides says little about the data: a smaller weight?"
-    yield Finding("regulariser", "look" if heavy else "ok", text)
+    yield Finding("regularizer", "look" if heavy else "ok", text)
 
 
 def mean_findings(problem: Problem, differences: Differences, X: Array, rounds: int) -> Iterator[Finding]:
-    """Yield how many rounds centring takes, or whether a mean not subtracted dominates at the answer X."""
-    centred = unwrap(problem, Centred)
-    if centred is not None:
+    """Yield how many rounds centering takes, or whether a mean not subtracted dominates at the answer X."""
+    centered = unwrap(problem, Centered)
+    if centered is not None:
         duration = (
             f"in {rounds} round{'s' * (rounds > 1)}" if rounds else "in rounds that are not known beforehand"
         )
-        also = ", and each column's standard deviation" if centred.standardise else ""
+        also = ", and each column's standard deviation" if centered.standardize else ""
         yield Finding("data", "ok", f"the agents first find the mean{also}, {duration}")
         return
     totals = totals_of(differences.hosted)
     if totals is None:
         return
     gradient = differences.hosted.gradient(differences.replicate(X)).mean(axis=0)
-    if (text := uncentred(share_of(totals.mean(axis=0), X, gradient))) is not None:
+    if (text := uncentered(share_of(totals.mean(axis=0), X, gradient))) is not None:
         yield Finding("data", "look", text)
 
 
@@ -134,18 +134,18 @@ def unit_findings(problem: Problem) -> Iterator[Finding]:
     if private_part(problem) is not None:  # nothing more may be told of the rows
         return
     plain = unwrap(problem, PCA) or unwrap(problem, OLSR)
-    centred = unwrap(problem, Centred) or (None if plain is None else Centred(plain))
-    if centred is None:
+    centered = unwrap(problem, Centered) or (None if plain is None else Centered(plain))
+    if centered is None:
         return
-    totals = np.stack([centred.totals(i).sizes for i in range(problem.agents)])
-    sizes = totals[:, : centred.widths[0]] / np.maximum(totals[:, -1:], 1.0)
+    totals = np.stack([centered.totals(i).sizes for i in range(problem.agents)])
+    sizes = totals[:, : centered.widths[0]] / np.maximum(totals[:, -1:], 1.0)
     small = np.where(sizes > 0, sizes, np.inf)
     ratios = sizes.max(axis=0) / small.min(axis=0)  # 0 for a feature that never occurs
     k = int(ratios.argmax())
     if ratios[k] < OTHER_UNITS:
         return
     i, j = int(sizes[:, k].argmax()), int(small[:, k].argmin())
-    names = centred.column_names.get("data", ())
+    names = centered.column_names.get("data", ())
     feature = f"'{names[k]}'" if names else f"feature {k}"
     text = (
         f"{feature} is {ratios[k]:.1g} times as large at agent {i} as at agent {j} (absolute values of "
@@ -264,9 +264,9 @@ def method_findings(
     label: str, method: AlgorithmBase, prediction: Prediction, case: Case, rounds: int
 ) -> Iterator[Finding]:
     """Yield findings on penalty, steps and rounds of one algorithm."""
-    beta = method.beta if isinstance(method, PENALISED) else "auto"
+    beta = method.beta if isinstance(method, PENALIZED) else "auto"
     landscape = case.landscape
-    if isinstance(method, PENALISED) and not isinstance(beta, str) and method.direction in THRESHOLD:
+    if isinstance(method, PENALIZED) and not isinstance(beta, str) and method.direction in THRESHOLD:
         if beta <= landscape.threshold:
             text = (
                 f"beta = {beta:g} is below 3/2 lambda_max(sym(X^T grad f)) = {landscape.threshold:.3g}: "

@@ -1,4 +1,4 @@
-"""The pooled problem as the doctor looks at it: f without its regulariser, in whitened coordinates."""
+"""The pooled problem as the doctor looks at it: f without its regularizer, in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import scipy.linalg
 
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.geometry.stiefel import sym
 from destiny.problems.own_problem import WrappedProblem
-from destiny.problems.regularisers import HostedRegularised
-from destiny.protocols import Array, GeneralisedHosted, Hosted, ProblemBase
+from destiny.problems.regularizers import HostedRegularized
+from destiny.protocols import Array, GeneralizedHosted, Hosted, ProblemBase
 
 
 class SmoothPart(WrappedProblem):
@@ -22,14 +22,14 @@ class SmoothPart(WrappedProblem):
     inner: ProblemBase
 
     @property
-    def regulariser(self) -> None:
+    def regularizer(self) -> None:
         """None: that is what is left out."""
         return
 
     def host(self, ids: Sequence[int]) -> Hosted:
         """The objectives of the agents ``ids``, without r beside them."""
         hosted = self.inner.host(ids)
-        return hosted.hosted if isinstance(hosted, HostedRegularised) else hosted
+        return hosted.hosted if isinstance(hosted, HostedRegularized) else hosted
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class WhitenedProblem(WrappedProblem):
         self.mass = mass
 
     @property
-    def generalised(self) -> bool:
+    def generalized(self) -> bool:
         """False: the constraint is Z^T Z = I."""
         return False
 
@@ -75,9 +75,9 @@ class WhitenedProblem(WrappedProblem):
 
 def pooled_mass(problem: ProblemBase) -> MassMatrix | None:
     """M of a problem from the parts of all agents; None for X^T X = I. Raise `ProblemError` if singular."""
-    if not problem.generalised:
+    if not problem.generalized:
         return None
     hosted = problem.host(range(problem.agents))
-    assert isinstance(hosted, GeneralisedHosted)
+    assert isinstance(hosted, GeneralizedHosted)
     n = problem.shape[0]
     return MassMatrix.of(sym(hosted.mass(np.broadcast_to(np.eye(n), (problem.agents, n, n))).mean(axis=0)))

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from destiny.algorithms import Destiny, DestinyMomentum
+from destiny.algorithms import Destiny, DestinyAccelerated
 from destiny.algorithms.blocks.scheme import Scheme
 from destiny.algorithms.blocks.step_sizes import Constant, PlainBB
 from destiny.diagnosis.differences import Differences
@@ -19,7 +19,7 @@ from destiny.diagnosis.network_options import Mixing, format_lambda
 from destiny.protocols import AlgorithmBase
 
 FACTOR = 2.0  # the range given; docs/when-it-does-not-converge.md says how often it holds
-PENALISED = (Scheme, DestinyMomentum)  # methods with a penalty beta and a direction
+PENALIZED = (Scheme, DestinyAccelerated)  # methods with a penalty beta and a direction
 THRESHOLD = ("h", "expen")  # directions whose penalty has one
 LOST = 0.92  # lambda beyond which unsafeguarded Barzilai-Borwein steps did not converge in docs/rounds.csv
 
@@ -35,7 +35,7 @@ class Case:
     differences: Differences
     mixing: Mixing
     tolerance: float
-    regularised: bool = False
+    regularized: bool = False
     """Whether the objective is f + r; landscape and differences are then those of f."""
 
 
@@ -89,14 +89,14 @@ def before_trial(algorithm: AlgorithmBase, case: Case) -> Prediction | None:
     if case.landscape.smallest <= 0:
         return Prediction.none("no prediction: f shows no curvature near the answer")
     if not algorithm.exact:
-        what = "where r is smoothed" if case.regularised else "short of the answer, unless its steps vanish"
+        what = "where r is smoothed" if case.regularized else "short of the answer, unless its steps vanish"
         return Prediction.none(f"no prediction: it stalls {what}")
     return None
 
 
 def ruled_out(algorithm: AlgorithmBase, case: Case) -> str | None:
     """Return why settings of DESTINY cannot work; None if nothing speaks against them."""
-    if case.regularised or not isinstance(algorithm, Destiny):
+    if case.regularized or not isinstance(algorithm, Destiny):
         return None
     beta = case.landscape.slope if algorithm.beta == "auto" else float(algorithm.beta)
     lambda_, rule = case.mixing.lambda_, algorithm.step_size

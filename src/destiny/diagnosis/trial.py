@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from destiny.diagnosis.network_options import Mixing
-from destiny.diagnosis.prediction import FACTOR, PENALISED, Case, Prediction, before_trial, ruled_out
+from destiny.diagnosis.prediction import FACTOR, PENALIZED, Case, Prediction, before_trial, ruled_out
 from destiny.engines.mixers import PLAIN, Messages
 from destiny.geometry.stiefel import random_point
 from destiny.protocols import AlgorithmBase, Array, ProblemBase, Topology, TopologyBase
@@ -103,9 +103,9 @@ class Trials:
             return none
         trial = self.run(method, network)
         prediction = prediction_from_trial(trial, ruled_out(method, case), case.tolerance)
-        if prediction.rounds is None or isinstance(method, PENALISED):
+        if prediction.rounds is None or isinstance(method, PENALIZED):
             return prediction
-        if case.regularised and trial.rounds_to(case.tolerance) is not None:
+        if case.regularized and trial.rounds_to(case.tolerance) is not None:
             return prediction  # other starts lead to other answers
         # One start is not enough: power iterations converge from some starts only.
         other = self.run(method, network, again=True)
@@ -135,7 +135,7 @@ class Trials:
         """Take up to `STEPS` steps, fewer if the tolerance is reached, and measure every `EVERY` of them."""
         rows: list[tuple[int, float, str]] = []
         clock, reference = time.process_time(), math.nan
-        every, regulariser = 1 if method.few_steps else EVERY, self.problem.regulariser
+        every, regularizer = 1 if method.few_steps else EVERY, self.problem.regularizer
         composite: metrics.Composite | None = None
         moments = iterate(self.problem, network, method, start=start)
         with closing(moments):  # type: ignore[type-var]
@@ -143,10 +143,10 @@ class Trials:
                 if moment.step == 0:
                     mean = start.mean(axis=0)
                     mean = mean if moment.mass is None else moment.mass.polar(mean)
-                    if regulariser is None:
+                    if regularizer is None:
                         reference = metrics.reference(moment.team, mean, moment.mass)
                     else:
-                        composite = metrics.Composite.at(regulariser, moment.team.gradient(mean))
+                        composite = metrics.Composite.at(regularizer, moment.team.gradient(mean))
                         reference = metrics.composite_reference(moment.team, mean, composite)
                 if moment.step % every == 0:
                     measures = metrics.measure(moment.team, moment.spread, reference, composite, moment.mass)

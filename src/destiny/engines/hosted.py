@@ -18,11 +18,11 @@ from destiny.protocols import (
     Array,
     Bounds,
     CountedSamples,
-    GeneralisedHosted,
+    GeneralizedHosted,
     Hosted,
     QuadraticHosted,
-    RegularisedHosted,
-    Regulariser,
+    RegularizedHosted,
+    Regularizer,
     Sampled,
     TopologyBase,
     Tree,
@@ -139,7 +139,7 @@ class HostedAgents:
         """Take these objectives from now on: data may be ready only after some rounds."""
         self.hosted = hosted
         self._sample = hosted.sample if isinstance(hosted, Sampled) else None
-        self._regulariser = hosted.regulariser if isinstance(hosted, RegularisedHosted) else None
+        self._regularizer = hosted.regularizer if isinstance(hosted, RegularizedHosted) else None
 
     def rewind(self, traffic: Traffic) -> None:
         """Count on from here."""
@@ -150,9 +150,9 @@ class HostedAgents:
         self.flood = numbers
 
     @property
-    def regulariser(self) -> Regulariser | None:
+    def regularizer(self) -> Regularizer | None:
         """r of the problem, None if the objective is smooth."""
-        return self._regulariser
+        return self._regularizer
 
     def gradient(self, X: Array, step: int | None = None) -> Array:
         """Euclidean gradients of the hosted agents at their own X_i, ``(hosted, n, p)``.
@@ -187,7 +187,7 @@ class HostedAgents:
 
     def mass(self, X: Array) -> Array:
         """d M_i X_i of the hosted agents, ``(hosted, n, q)``; X itself where the constraint is X^T X = I."""
-        return self.hosted.mass(X) if isinstance(self.hosted, GeneralisedHosted) else X
+        return self.hosted.mass(X) if isinstance(self.hosted, GeneralizedHosted) else X
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) of the hosted agents, ``(hosted,)``."""
@@ -195,7 +195,7 @@ class HostedAgents:
         return self.hosted.value(X)
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
-        """Weighted neighbour average of all arrays, in one message per neighbour and round."""
+        """Weighted neighbor average of all arrays, in one message per neighbor and round."""
         shapes = [a.shape for a in arrays]
         blocks = [a.reshape(len(a), -1) for a in arrays]
         self.mixer.begin_call(again)

@@ -1,4 +1,4 @@
-"""What teams share whose process has one worker: an MPI rank, or the agent of an organisation."""
+"""What teams share whose process has one worker: an MPI rank, or the agent of an organization."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Team(Observer, Protocol):
         """What every agent of this process has heard as the largest value so far."""
 
     def broadcast(self, value: Any) -> Any:
-        """Return the leader's JSON-serialisable ``value`` in every process."""
+        """Return the leader's JSON-serializable ``value`` in every process."""
 
     def any_signal(self, signal: str | None) -> str | None:
         """Return the name of a signal that any process received, in all processes after the same step.

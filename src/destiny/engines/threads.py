@@ -71,7 +71,7 @@ class Local:
 
 
 class SharedMemory:
-    """Neighbour exchange between threads: write own rows, wait for the others, read all rows."""
+    """Neighbor exchange between threads: write own rows, wait for the others, read all rows."""
 
     def __init__(self, agents: int, threads: WorkerThreads) -> None:
         self.agents = agents

@@ -24,8 +24,8 @@ from destiny.estimators.scatter import (
     with_shrinkage,
 )
 from destiny.estimators.session import FitSession, whole
-from destiny.geometry.generalised import MassMatrix, SingularMatrixError
-from destiny.problems import Generalised, Separable
+from destiny.geometry.generalized import MassMatrix, SingularMatrixError
+from destiny.problems import Generalized, Separable
 from destiny.problems.data import Silos
 from destiny.problems.data.partition import remote_source
 from destiny.problems.data.table_checks import require_numbers
@@ -51,7 +51,7 @@ class DecentralizedCCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
     """Canonical correlation analysis: pairs of directions, one in each view, of largest correlation.
 
     A row of X and the same row of y are two views of one sample, and stay together at one agent. The agents
-    average the means, then find U and V that maximise tr(U^T S_xy V) where the scores X U and y V have
+    average the means, then find U and V that maximize tr(U^T S_xy V) where the scores X U and y V have
     covariance I: with X = [U; V] / sqrt(2), the constraint X^T M X = I, M being the covariance matrix with
     its blocks S_xy set to zero. The answer is that of the SVD of S_xx^(-1/2) S_xy S_yy^(-1/2) of all rows.
 
@@ -314,7 +314,7 @@ converged_, notes_, network_
         units: dict[int, Array],
         share: float,
         sizes: tuple[int, int],
-    ) -> Generalised:
+    ) -> Generalized:
         """Return the problem in columns divided by their units; M has the blocks of X and of y alone."""
         (agents, p), split = sizes, self.n_features_in_
         forms, masses = {}, {}
@@ -329,7 +329,7 @@ converged_, notes_, network_
         n = split + self._targets
         # Agents of other processes are never evaluated here.
         problem = Separable([QuadraticForm(forms.get(i, np.empty((0, 0)))) for i in range(agents)], (n, p))
-        return Generalised(problem, [masses.get(i, remote_source) for i in range(agents)])
+        return Generalized(problem, [masses.get(i, remote_source) for i in range(agents)])
 
     def _set_directions(self, session: FitSession, directions: Array, moments: Array) -> None:
         """Set rotations with scores of variance 1 and their correlations."""

@@ -21,12 +21,14 @@ from destiny.run.solve import SolveOptions
 
 
 @accept_silos("transform", "inverse_transform")
-class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DecentralizedSparseDictionary(
+    Decentralized, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Orthonormal dictionary in which the rows of many agents have sparse codes, by the l4 norm.
 
-    The agents maximise the sum of the fourth powers of the codes ``X components_^T``: among codes of given
+    The agents maximize the sum of the fourth powers of the codes ``X components_^T``: among codes of given
     length, sparse ones have the largest. For rows ``Z Q`` with sparse Z and an orthogonal matrix Q, the
-    components are the rows of Q up to sign and order. Rows are not centred.
+    components are the rows of Q up to sign and order. Rows are not centered.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class SparseDictionary(Decentralized, ClassNamePrefixFeaturesOutMixin, Transform
     fourth_moments_ : ndarray (n_components,)
         Mean fourth power of the codes of all rows.
     objective_ : float
-        Sum of ``fourth_moments_``, which the agents maximise.
+        Sum of ``fourth_moments_``, which the agents maximize.
     n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, notes_, \
 converged_, network_
         As in `DecentralizedPCA`.
@@ -122,7 +124,7 @@ converged_, network_
         best = best_attempt(attempt, self.n_init)
         solution, (*sums, share) = best.solution, best.moments
         if share == 0:
-            raise ProblemError("a dictionary is learnt from rows; found none at any agent")
+            raise ProblemError("a dictionary is learned from rows; found none at any agent")
         self.objective_ = float(np.sum(sums) / share)
         order = np.argsort(sums)[::-1]
         components = svd_flip(None, solution.common.T[order], u_based_decision=False)[1]

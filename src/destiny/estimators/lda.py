@@ -29,8 +29,8 @@ from destiny.estimators.scatter import (
     with_shrinkage,
 )
 from destiny.estimators.session import FitSession, whole
-from destiny.geometry.generalised import MassMatrix, SingularMatrixError
-from destiny.problems import PCA, Generalised
+from destiny.geometry.generalized import MassMatrix, SingularMatrixError
+from destiny.problems import PCA, Generalized
 from destiny.problems.data.rows import Rows
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.result import Result
@@ -186,7 +186,7 @@ notes_, network_
             """Return an orthonormal basis of the class means; agent 0 chooses signs, others add zeros."""
             if i:
                 return np.zeros((n, most))
-            means, priors = self._centred_means(sums.by_agent[i])
+            means, priors = self._centered_means(sums.by_agent[i])
             rows = np.sqrt(priors)[:, None] * means / units[i]
             return np.asarray(session.agents * np.linalg.svd(rows, full_matrices=False)[2][:most].T)
 
@@ -213,7 +213,7 @@ notes_, network_
         """Return X with X^T M X = I, M the sum of ``parts``, that spans M^-1 ``span``, and the run to it."""
         # The answer spans S_w^-1 times the class means, whatever weights those have: with equal weights
         # eigenvalues of very different size do not slow the agents down.
-        problem = Generalised(
+        problem = Generalized(
             PCA(session.sources({i: Rows(U.T) for i, U in span.by_agent.items()}), shape[1], n=shape[0]),
             session.sources(parts),
         )
@@ -236,15 +236,15 @@ notes_, network_
             )
         return np.asarray(priors / priors.sum())
 
-    def _centred_means(self, sums: Array) -> tuple[Array, Array]:
+    def _centered_means(self, sums: Array) -> tuple[Array, Array]:
         """Return the class means minus their mean by the priors ``(k, n)``, and the priors."""
         means, priors = class_means(sums)[0], self._class_priors(sums)
         return means - priors @ means, priors
 
     def _set_directions(self, session: FitSession, sums: Array, X: Array, p: int) -> None:
         """Set the attributes from any X ``(n, most)`` with X^T S_w X = I that spans the directions."""
-        centred, priors = self._centred_means(sums)
-        between = np.sqrt(priors)[:, None] * centred @ X
+        centered, priors = self._centered_means(sums)
+        between = np.sqrt(priors)[:, None] * centered @ X
         values, V = np.linalg.eigh(between.T @ between)
         scalings = svd_flip(None, (X @ V[:, ::-1]).T, u_based_decision=False)[1].T
         means = class_means(sums)[0]
@@ -253,7 +253,7 @@ notes_, network_
         self.scalings_ = scalings.astype(session.dtype)
         ratio = values[::-1] / (values.sum() or 1.0)
         self.explained_variance_ratio_ = ratio[:p].astype(session.dtype)
-        coef = centred @ X @ X.T
+        coef = centered @ X @ X.T
         with np.errstate(divide="ignore"):  # a prior of 0
             intercept = np.log(priors) - np.sum(coef * (means + priors @ means), axis=1) / 2
         two = len(priors) == 2

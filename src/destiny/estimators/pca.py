@@ -44,7 +44,7 @@ ROUGH = 1e-3  # tol of a run whose answer is only the start of another
 class DecentralizedPCA(Decentralized, PCA):
     """`sklearn.decomposition.PCA` of rows that never leave the agents that hold them.
 
-    The agents compute the mean by averaging with their neighbours, then the leading subspace, then the
+    The agents compute the mean by averaging with their neighbors, then the leading subspace, then the
     covariance within it and the total variance. The result is that of PCA on all rows together: components
     with the same signs, to 1e-6 unless two variances (those of the last component and the one after it
     included) differ by less than about 1e-4 of the largest. All methods of PCA are available; those that
@@ -67,13 +67,13 @@ class DecentralizedPCA(Decentralized, PCA):
         Divide by the standard deviations in `transform`.
     missing : {"error", "ignore"}
         What to do with missing entries (NaN). "ignore" fits the subspace to the entries that are there
-        (`destiny.problems.MaskedPCA`), centred at the mean of the entries of each column. `transform`
+        (`destiny.problems.MaskedPCA`), centered at the mean of the entries of each column. `transform`
         then takes rows with gaps, too: gaps are filled with their expectation given the other entries of the
         row. It needs dense rows and fewer components than features. What it finds is a stationary point, and
         with very much missing it may be a local minimum.
     method : Algorithm or its kind, optional
         By default the agents average their covariances, and iterate nothing, where `destiny.solve` would
-        choose `DestinyNewton`; otherwise they run the method that it chooses.
+        choose `AveragedModel`; otherwise they run the method that it chooses.
     tol : float
         The run has converged when stationarity, consensus and feasibility are all below it.
     max_rounds : int
@@ -297,7 +297,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
         row_count = rows.count(sums.common, m)
         self._require_rows(m, weighted=bool(session.weights))
         p = self._count_components(n if session.private else min(row_count, n), "min(n_samples, n_features)")
-        problem = rows.centre({i: rows.mean(s) for i, s in sums.by_agent.items()}, p)
+        problem = rows.center({i: rows.mean(s) for i, s in sums.by_agent.items()}, p)
         if dimension.is_rule(self.n_components):
             dimension.require_rows(self.n_components, m, n)
         notes = self._reason_not_to_iterate(session, problem, row_count)
@@ -390,7 +390,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
             choice = choose(problem, session.network, messages=session.messages)
             if choice.algorithm.about is not None and choice.algorithm.about.triangles:
                 return [
-                    f"the agents averaged their covariances, the model of destiny-newton: {choice.reason}"
+                    f"the agents averaged their covariances, the model of averaged-model: {choice.reason}"
                 ]
         return []
 
@@ -486,7 +486,7 @@ n_components_, n_samples_, n_features_in_, feature_names_in_
 def complete(axes: Array, p: int) -> Array:
     """Return orthonormal ``axes`` ``(n, r)`` with further directions, p columns in all.
 
-    Each is the unit vector farthest from the span so far, less its projection on the span, normalised: so
+    Each is the unit vector farthest from the span so far, less its projection on the span, normalized: so
     directions without variance depend on the span alone, and not on rounding.
     """
     while axes.shape[1] < p:

@@ -14,7 +14,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.rows import is_silos
 from destiny.problems.data import Silos
 from destiny.protocols import Array
-from destiny.run.plots import COLOURS, new_figure, save
+from destiny.run.plots import COLORS, new_figure, save
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 ARROWS = 20  # features with an arrow, the longest: more cover each other
@@ -37,8 +37,8 @@ def scree_plot(pca: Any, path: str | PathLike[str] | None = None, axes: Any = No
     places = np.arange(1, len(share) + 1)
     if axes is None:
         axes = new_figure(path, (5, 3.4)).add_subplot()
-    axes.bar(places, share, color=COLOURS[0], label="each")
-    axes.plot(places, np.cumsum(share), "o-", color=COLOURS[1], markersize=4, label="up to here")
+    axes.bar(places, share, color=COLORS[0], label="each")
+    axes.plot(places, np.cumsum(share), "o-", color=COLORS[1], markersize=4, label="up to here")
     axes.set_xlabel("component")
     axes.set_ylabel("share of the variance")
     axes.set_ylim(0, 1.02)
@@ -68,7 +68,7 @@ def biplot(
         Fitted with at least two components, or a pipeline that ends in such a PCA; one of scikit-learn will
         do.
     X : array-like (rows, n_features), a list of them, or Silos
-        Rows to show; of a list of tables, each in a colour of its own.
+        Rows to show; of a list of tables, each in a color of its own.
     path, axes
         As in `scree_plot`.
     labels : sequence of str, optional
@@ -84,8 +84,8 @@ def biplot(
         axes = new_figure(path, (5.5, 5)).add_subplot()
     reach = 0.0
     for k, (party, codes) in enumerate(zip(parties, tables, strict=True)):
-        mark = MARKS[k // len(COLOURS) % len(MARKS)]
-        axes.scatter(*codes.T, s=14, alpha=0.6, color=COLOURS[k % len(COLOURS)], marker=mark, label=party)
+        mark = MARKS[k // len(COLORS) % len(MARKS)]
+        axes.scatter(*codes.T, s=14, alpha=0.6, color=COLORS[k % len(COLORS)], marker=mark, label=party)
         reach = max(reach, float(np.abs(codes).max(initial=0.0)))
     loadings = pca.components_[:2].T * np.sqrt(pca.explained_variance_[:2])
     lengths = np.linalg.norm(loadings, axis=1)

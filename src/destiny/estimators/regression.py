@@ -30,13 +30,13 @@ RIDGE = 1e-8  # relative to the mean variance after projection: rows of a class 
 
 
 @accept_silos("transform", "decision_function", "predict")
-class OrthogonalRegression(
+class DecentralizedOLSRClassifier(
     LinearClassifier, ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator
 ):
     """Supervised dimension reduction and linear classifier by orthogonal least squares regression.
 
     An orthonormal matrix projects the rows of each class close to a target for that class. The targets are
-    the centred class indicators, in the n_components directions in which the class means differ most. As an
+    the centered class indicators, in the n_components directions in which the class means differ most. As an
     orthonormal matrix cannot stretch, the scale of the targets matters: it plays the role of the penalty of
     ridge regression. `predict` returns the most likely class in the reduced space, assuming normally
     distributed classes with the same covariance. Unlike linear discriminant analysis, the result depends on
@@ -148,10 +148,10 @@ converged_, network_
         def scatter(i: int) -> Array:
             """Return the scatter matrices about the class means and about the mean after projection."""
             basis = solution.by_agent[i]
-            centres = OfClasses((means[i][0] - means[i][1]) @ basis, codes[i], session.weights.get(i))
+            centers = OfClasses((means[i][0] - means[i][1]) @ basis, codes[i], session.weights.get(i))
             total = np.zeros((2, p, p))
             for part, Z in tables[i].projections(basis):
-                within = Z - centres[part]
+                within = Z - centers[part]
                 total += np.stack([within.T @ within, Z.T @ Z])
             return total
 

@@ -165,9 +165,9 @@ class DecentralizedRidge(Decentralized, MultiOutputMixin, RegressorMixin, BaseEs
         self.n_samples_ = m = whole(sums.common[-1] * d)
         if not m:
             raise ProblemError("a regression needs rows; found none at any agent")
-        centres = {i: s[:-1] / s[-1] * bool(self.fit_intercept) for i, s in sums.by_agent.items()}
+        centers = {i: s[:-1] / s[-1] * bool(self.fit_intercept) for i, s in sums.by_agent.items()}
         scatter = {
-            i: _scatter(session.rows[i], targets[i], centres[i], session.weights.get(i)) / (m or 1)
+            i: _scatter(session.rows[i], targets[i], centers[i], session.weights.get(i)) / (m or 1)
             for i in targets
         }
         variances = session.average(lambda i: d * np.diagonal(scatter[i]))

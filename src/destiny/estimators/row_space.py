@@ -21,7 +21,7 @@ def has_few_rows(session: FitSession, m: int, shape: tuple[int, int]) -> bool:
 
 
 def span_of_rows(session: FitSession, rows: Mapping[int, Rows], shape: tuple[int, int]) -> Solution:
-    """Return an orthonormal basis of a space that contains the centred ``rows`` of all agents.
+    """Return an orthonormal basis of a space that contains the centered ``rows`` of all agents.
 
     Its ``shape`` is (n, m), m the number of all rows.
     The range of C = sum_i A_i^T A_i, which has at most m dimensions, is that of C times any m vectors in

@@ -22,10 +22,10 @@ from destiny.protocols import Array, ProblemBase
 
 
 class RowSums(Protocol):
-    """Sums over the rows of each agent of this process; `centre` comes before the last three."""
+    """Sums over the rows of each agent of this process; `center` comes before the last three."""
 
     rough: ProblemBase | None
-    """A problem whose answer is a good start for that of `centre`; None if any start will do."""
+    """A problem whose answer is a good start for that of `center`; None if any start will do."""
 
     def totals(self, agent: int) -> Array:
         """Sums of the columns ``(n,)``, the weight of the rows, and what else the means need."""
@@ -36,11 +36,11 @@ class RowSums(Protocol):
     def mean(self, totals: Array) -> Array:
         """The mean from averages of `totals`, ``(n,)``."""
 
-    def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:
+    def center(self, means: Mapping[int, Array], p: int) -> ProblemBase:
         """The problem to solve, once each agent of this process knows the mean."""
 
     def moments(self, agent: int, basis: Array | None) -> Array:
-        """Second moments of the centred rows, along the columns of ``basis`` if there is one."""
+        """Second moments of the centered rows, along the columns of ``basis`` if there is one."""
 
     def rest(self, agent: int) -> Array:
         """Numbers from whose averages `total` follows; asked for after `moments`."""
@@ -74,18 +74,18 @@ class ExactSums:
         n = len(totals) - 1 - self.counted
         return np.asarray(totals[:n] / totals[n])
 
-    def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:
+    def center(self, means: Mapping[int, Array], p: int) -> ProblemBase:
         """PCA of rows less their mean."""
         self.rows = {i: sample.about(means[i]) for i, sample in self.samples.items()}
         (n,) = next(iter(means.values())).shape
         return PCA(self.session.sources(self.rows), p, n=n)
 
     def moments(self, agent: int, basis: Array | None) -> Array:
-        """Second moments of the centred rows."""
+        """Second moments of the centered rows."""
         return self.rows[agent].gram(basis)
 
     def rest(self, agent: int) -> Array:
-        """The sum of the squares of the centred rows."""
+        """The sum of the squares of the centered rows."""
         return np.array([self.rows[agent].squared_norm()])
 
     def total(self, variance: Array, rest: Array, m: float, n: int) -> float:  # noqa: ARG002
@@ -126,7 +126,7 @@ class GapSums:
         n = (len(totals) - 2) // 2
         return np.asarray(totals[:n] / totals[-n:])
 
-    def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:
+    def center(self, means: Mapping[int, Array], p: int) -> ProblemBase:
         """Distances from the subspace at the entries; `rough` is PCA with means in place of gaps."""
         (n,) = next(iter(means.values())).shape
         if p == n:
@@ -181,7 +181,7 @@ class PrivateSums:
         """The mean of the clipped rows, with noise."""
         return self.problem.private_mean(totals)
 
-    def centre(self, means: Mapping[int, Array], p: int) -> ProblemBase:  # noqa: ARG002
+    def center(self, means: Mapping[int, Array], p: int) -> ProblemBase:  # noqa: ARG002
         """PCA of second moments with noise."""
         shifted = self.problem.with_shifts({i: Shift(mean, np.ones(len(mean))) for i, mean in means.items()})
         self.shifted, self.matrix = shifted, cache(shifted.second_moments)
@@ -195,7 +195,7 @@ class PrivateSums:
         return matrix if basis is None else np.asarray(basis.T @ matrix @ basis)
 
     def rest(self, agent: int) -> Array:
-        """The sum of the squares of the centred rows, with noise."""
+        """The sum of the squares of the centered rows, with noise."""
         if isinstance(self.shifted, PrivateProductsPCA):
             return np.array([self.shifted.variance(agent)])
         return np.array([np.trace(self.matrix(agent))])

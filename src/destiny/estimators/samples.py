@@ -56,7 +56,7 @@ class Moments:
 
 
 def fit_rows_with_gaps(rows: Array, X: Array, weights: Array | None) -> tuple[Array, float, float]:
-    """Return the codes of centred rows ``(m, n)`` in the span of X ``(n, p)``, by their entries.
+    """Return the codes of centered rows ``(m, n)`` in the span of X ``(n, p)``, by their entries.
 
     They are those of `MaskedPCA` times 1 + ridge: for a row without gaps its coordinates, X^T row. The second
     result is the sum of the squared residuals, the third the number of entries beyond p of each row, times
@@ -74,7 +74,7 @@ def fit_rows_with_gaps(rows: Array, X: Array, weights: Array | None) -> tuple[Ar
 
 
 def codes_of_rows_with_gaps(rows: Array, components: Array, ratios: Array) -> Array:
-    """Return the coordinates of centred rows whose gaps are filled with their expectation.
+    """Return the coordinates of centered rows whose gaps are filled with their expectation.
 
     It is that of probabilistic PCA given the other entries of the row, for the ``ratios`` ``(p,)`` of the
     noise variance to the variances of the components.

@@ -35,7 +35,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
     Parameters
     ----------
     with_mean : bool
-        Subtract the mean. Sparse rows cannot be centred without becoming dense: take False for them.
+        Subtract the mean. Sparse rows cannot be centered without becoming dense: take False for them.
     with_std : bool
         Divide by the standard deviation; a constant column is divided by 1.
     n_agents, network, random_state, messages
@@ -87,7 +87,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         """Return rows minus the mean, divided by the standard deviations."""
         X = self._check_rows(X)
         if not isinstance(X, np.ndarray):
-            self._refuse_centring_of_sparse_rows()
+            self._refuse_centering_of_sparse_rows()
             return (
                 X.copy()
                 if self.scale_ is None
@@ -119,7 +119,7 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
         if scaled.shape[1] != self.n_features_in_:
             raise ProblemError(f"rows must have {self.n_features_in_} columns; found {scaled.shape[1]}")
         if not isinstance(scaled, np.ndarray):
-            self._refuse_centring_of_sparse_rows()
+            self._refuse_centering_of_sparse_rows()
             return (
                 scaled
                 if self.scale_ is None
@@ -142,13 +142,13 @@ class DecentralizedScaler(Decentralized, OneToOneFeatureMixin, TransformerMixin,
     def _accepts_gaps(self) -> bool:
         return True
 
-    def _refuse_centring_of_sparse_rows(self) -> None:
+    def _refuse_centering_of_sparse_rows(self) -> None:
         if self.with_mean:
-            raise ProblemError("sparse rows cannot be centred without becoming dense: take with_mean=False")
+            raise ProblemError("sparse rows cannot be centered without becoming dense: take with_mean=False")
 
     def _learn(self, session: FitSession) -> None:
         if any(map(issparse, session.rows.values())):
-            self._refuse_centring_of_sparse_rows()
+            self._refuse_centering_of_sparse_rows()
         n = self.n_features_in_
 
         def totals(i: int) -> Array:

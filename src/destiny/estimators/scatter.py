@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.session import FitSession
-from destiny.geometry.generalised import SingularMatrixError
+from destiny.geometry.generalized import SingularMatrixError
 from destiny.protocols import Array
 from destiny.protocols.link import INTERNET
 from destiny.run.choice import MOST, NEWTON, momentum_cost

@@ -17,12 +17,12 @@ from destiny.engines.team import Engine
 from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.estimators.averager import Averager
 from destiny.estimators.rows import Table
-from destiny.geometry.generalised import polar_from
+from destiny.geometry.generalized import polar_from
 from destiny.geometry.stiefel import polar
 from destiny.problems.data.partition import Source, remote_source
 from destiny.problems.data.rows import Rows
 from destiny.problems.data.tables import TableSource
-from destiny.protocols import Array, GeneralisedHosted, ProblemBase, TopologyBase
+from destiny.protocols import Array, GeneralizedHosted, ProblemBase, TopologyBase
 from destiny.run.metrics import Composite
 from destiny.run.own import as_algorithm, as_topology, describe, is_topology
 from destiny.run.result import Result
@@ -60,7 +60,7 @@ class FitSession:
     def __init__(
         self,
         tables: Mapping[int, Table],
-        labelled: bool,
+        labeled: bool,
         network: TopologyBase,
         engine: Engine,
         seed: int,
@@ -70,8 +70,8 @@ class FitSession:
     ) -> None:
         self.network, self.engine, self.seed, self.partial = network, engine, seed, partial
         self.rows = {i: table.rows for i, table in tables.items()}
-        self.labels = {i: table.labels for i, table in tables.items() if labelled}
-        self.targets = {i: table.labels for i, table in tables.items() if not labelled}
+        self.labels = {i: table.labels for i, table in tables.items() if labeled}
+        self.targets = {i: table.labels for i, table in tables.items() if not labeled}
         self.weights = {i: table.weights for i, table in tables.items() if table.weights is not None}
         self.messages = messages
         self.average = Averager(network, engine, messages, columns)
@@ -105,7 +105,7 @@ class FitSession:
 
         Without a ``start``, every ``run`` begins at a random point of its own.
 
-        For X^T M X = I it is the nearest in the norm of M. With a regulariser it is the proximal step from
+        For X^T M X = I it is the nearest in the norm of M. With a regularizer it is the proximal step from
         there, which has exact zeros.
 
         Raises SettingsError for settings that do not fit, DestinyError if the run diverged, KeyboardInterrupt
@@ -124,7 +124,7 @@ class FitSession:
                 rounds=settings["max_rounds"],
                 tolerance=settings["tol"],
                 # The agents detect convergence from local quantities if the method can.
-                decentralised=method is None or as_algorithm(method).residual is not None,
+                local_stopping=method is None or as_algorithm(method).residual is not None,
                 messages=self.messages,
             )
         except SettingsError as error:
@@ -141,18 +141,18 @@ class FitSession:
         if about is not None and "totals" in about:  # all agents have the same X: there is nothing to average
             return Solution(result, {i: polar(X) for i, X in copies.items()}, result.X)
         mean = self.average(copies.__getitem__)
-        if problem.generalised:
+        if problem.generalized:
             product = self.average(lambda i: mass_of(problem, i, mean.by_agent[i]))
             points = {i: polar_from(X, product.by_agent[i]) for i, X in mean.by_agent.items()}
             return Solution(result, points, polar_from(mean.common, product.common))
         points = {i: polar(X) for i, X in mean.by_agent.items()}
-        if problem.regulariser is None:
+        if problem.regularizer is None:
             return Solution(result, points, polar(mean.common))
-        regulariser = problem.regulariser
+        regularizer = problem.regularizer
         slope = self.average(lambda i: problem.host([i]).gradient(points[i][None])[0])
 
         def proximal_step(X: Array, gradient: Array) -> Array:
-            return Composite.at(regulariser, gradient).step(X, gradient)[1]
+            return Composite.at(regularizer, gradient).step(X, gradient)[1]
 
         return Solution(
             result,
@@ -208,7 +208,7 @@ def best_attempt(attempt: Callable[[int], Attempt], n_init: int) -> Attempt:
 def mass_of(problem: ProblemBase, agent: int, X: Array) -> Array:
     """d M_i X of an agent, ``(n, p)``."""
     hosted = problem.host([agent])
-    assert isinstance(hosted, GeneralisedHosted)
+    assert isinstance(hosted, GeneralizedHosted)
     return np.asarray(hosted.mass(X[None])[0])
 
 

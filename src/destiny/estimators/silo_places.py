@@ -15,7 +15,7 @@ from destiny.errors import ProblemError
 from destiny.estimators.pictures import MARKS, codes_of_tables, label_axes, last_step, names_of_tables
 from destiny.estimators.rows import is_silos, refuse_other_containers
 from destiny.protocols import Array
-from destiny.run.plots import COLOURS, new_figure, save
+from destiny.run.plots import COLORS, new_figure, save
 
 HALF = math.sqrt(2 * math.log(2))  # radius that has half of a normal distribution in two dimensions
 FLAT = 3  # rows below which an ellipse means nothing: two rows lie on a line
@@ -59,8 +59,8 @@ class SiloPlace:
         if not m:
             return cls(0, np.zeros(2), np.zeros((2, 2)))
         mean = codes.mean(axis=0)
-        centred = codes - mean
-        return cls(m, mean, centred.T @ centred / max(1, m - 1))
+        centered = codes - mean
+        return cls(m, mean, centered.T @ centered / max(1, m - 1))
 
 
 def silo_map(
@@ -100,13 +100,13 @@ def silo_map(
     if axes is None:
         axes = new_figure(path, (5.5, 4.8)).add_subplot()
     for k, (name, place) in enumerate(zip(names, places, strict=True)):
-        colour, mark = COLOURS[k % len(COLOURS)], MARKS[k // len(COLOURS) % len(MARKS)]
+        color, mark = COLORS[k % len(COLORS)], MARKS[k // len(COLORS) % len(MARKS)]
         rows = f"{name} ({place.rows} row{'s' * (place.rows != 1)})"
         shown = place.mean[:, None] if place.rows else np.empty((2, 0))
-        axes.plot(*shown, mark, color=colour, markersize=8, label=rows)
+        axes.plot(*shown, mark, color=color, markersize=8, label=rows)
         if place.rows >= FLAT:
-            axes.fill(*_ellipse(place), color=colour, alpha=0.15, linewidth=0)
-            axes.plot(*_ellipse(place), color=colour, linewidth=1.2)
+            axes.fill(*_ellipse(place), color=color, alpha=0.15, linewidth=0)
+            axes.plot(*_ellipse(place), color=color, linewidth=1.2)
     everybody = _together(places)
     if everybody.rows >= FLAT:
         axes.plot(*_ellipse(everybody), "--", color="0.4", linewidth=1.2, label="all")

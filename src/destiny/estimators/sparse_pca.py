@@ -13,7 +13,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.fitting import Decentralized
 from destiny.estimators.inputs import accept_silos
 from destiny.estimators.session import Attempt, FitSession, best_attempt, whole
-from destiny.problems import L1, PCA, regularised
+from destiny.problems import L1, PCA, regularized
 from destiny.protocols import Algorithm, Array, Topology
 from destiny.run.metrics import sparsity
 from destiny.run.solve import SolveOptions
@@ -24,7 +24,7 @@ from destiny.validation import is_number
 class DecentralizedSparsePCA(Decentralized, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Orthonormal components with exact zeros, of rows that never leave the agents that hold them.
 
-    The agents compute the mean, then minimise
+    The agents compute the mean, then minimize
 
         -1/2 tr(X^T S X) + alpha v sum |X_jk|   subject to X^T X = I,
 
@@ -55,7 +55,7 @@ class DecentralizedSparsePCA(Decentralized, ClassNamePrefixFeaturesOutMixin, Tra
     sparsity_ : float
         Share of the entries of ``components_`` that are zero.
     objective_ : float
-        What was minimised, at ``components_``, in the units of ``explained_variance_``.
+        What was minimized, at ``components_``, in the units of ``explained_variance_``.
     explained_variance_, explained_variance_ratio_ : ndarray (n_components,)
         Variance of the rows along each component, and its share of the total variance.
     mean_, n_components_, n_samples_, n_features_in_, feature_names_in_, n_rounds_, n_scalars_, history_, \
@@ -140,7 +140,7 @@ converged_, network_
         tables = {i: session.weighted_rows(i).about(s[:-1] / s[-1]) for i, s in sums.by_agent.items()}
         # tr(S) (m - 1) / d, in the units of f = (1/d) sum f_i
         (square,) = session.average(lambda i: np.array([tables[i].squared_norm()])).common
-        problem = regularised(PCA(session.sources(tables), p, n=n), L1(self.alpha * square / n))
+        problem = regularized(PCA(session.sources(tables), p, n=n), L1(self.alpha * square / n))
         factor = session.agents / (m - 1)
 
         def attempt(run: int) -> Attempt:

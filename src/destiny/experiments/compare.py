@@ -126,7 +126,7 @@ def compare(
         One made for other problems is skipped with its reason.
     world : World, optional
         Run all methods in simulated time, those without rounds and all others, which wait for their
-        neighbours in every round; seconds are simulated.
+        neighbors in every round; seconds are simulated.
     options
         As in `destiny.solve`, the same for all; checkpoints and resuming are for single runs. A signal
         reaches the caller as there; if its handler returns, methods not begun yet are left out.
@@ -139,7 +139,7 @@ def compare(
     batch = prepare_all(
         problem,
         network,
-        labelled(methods),
+        labeled(methods),
         lambda label: SolveOptions(**options, label=label),
         skip=True,
         world=world,
@@ -150,7 +150,7 @@ def compare(
     return Comparison(results, batch.skipped)
 
 
-def labelled(methods: Mapping[str, AnyMethod] | Sequence[AnyMethod]) -> dict[str, Method]:
+def labeled(methods: Mapping[str, AnyMethod] | Sequence[AnyMethod]) -> dict[str, Method]:
     """Methods by label; of a sequence, by kind, numbered where a kind comes twice."""
     if not isinstance(methods, Mapping | Sequence) or len(methods) == 0:
         raise SettingsError(f"methods must be some algorithms, in a list or by label; found {methods!r}")

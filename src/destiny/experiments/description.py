@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 from destiny._version import __version__
 from destiny.protocols import ProblemBase, TopologyBase
 
-AGENTS, LINKS = 1000, 20_000  # more are a grey block in any picture, and megabytes in a file
+AGENTS, LINKS = 1000, 20_000  # more are a gray block in any picture, and megabytes in a file
 
 
 def network_facts(network: TopologyBase) -> dict[str, Any]:

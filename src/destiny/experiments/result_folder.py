@@ -111,7 +111,7 @@ def describe(
         Those of the results.
     results : mapping from labels to Result
     image : sequence of int, optional
-        (height, width) of the pictures that are the columns of the data, (height, width, 3) for colours that
+        (height, width) of the pictures that are the columns of the data, (height, width, 3) for colors that
         lie plane after plane.
     classes : sequence, optional
         Names of the rows of OLSR's targets.

@@ -70,7 +70,7 @@ def landing(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:
 
 
 def sanger(X: Array, E: Array, slope: Array, beta: float | Array) -> Array:  # noqa: ARG001
-    """The generalised Hebbian rule (Sanger 1989), slope - X triu(X^T slope)."""
+    """The generalized Hebbian rule (Sanger 1989), slope - X triu(X^T slope)."""
     return slope - X @ np.triu(transpose(X) @ slope)
 
 

@@ -1,4 +1,4 @@
-"""Proximal steps on the tangent space, for f + r with a regulariser r."""
+"""Proximal steps on the tangent space, for f + r with a regularizer r."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from destiny.geometry.stiefel import identity, norm, sym, tangent, transpose
-from destiny.protocols import Array, Regulariser
+from destiny.protocols import Array, Regularizer
 
 ACCURACY = 2e-15  # of ||sym(X^T (Y - X))|| relative to sqrt(p): rounding
 NEWTON = 60  # Newton steps at most; most points take 3 to 10, very sparse ones 20 to 30
@@ -19,9 +19,9 @@ CONJUGATE = 60  # steps of conjugate gradients for a Newton step, to a tenth of 
 DIFFERENCE = 1e-7  # for derivatives along directions of norm 1 where ||X|| is of order 1
 
 
-def apply_prox(regulariser: Regulariser | None, Z: Array, t: Array | float) -> Array:
-    """The prox of a regulariser; Z itself without one."""
-    return Z if regulariser is None else regulariser.prox(Z, t)
+def apply_prox(regularizer: Regularizer | None, Z: Array, t: Array | float) -> Array:
+    """The prox of a regularizer; Z itself without one."""
+    return Z if regularizer is None else regularizer.prox(Z, t)
 
 
 def cubic_retraction(Y: Array) -> Array:
@@ -29,25 +29,25 @@ def cubic_retraction(Y: Array) -> Array:
     return Y @ ((3 * identity(Y.shape[-1]) - transpose(Y) @ Y) / 2)
 
 
-def tangent_prox(regulariser: Regulariser | None, X: Array, G: Array, t: float) -> Array:
-    """The Y ``(n, p)`` that minimises ``<G, Y> + r(Y) + ||Y - X||^2 / (2 t)`` with sym(X^T (Y - X)) = 0.
+def tangent_prox(regularizer: Regularizer | None, X: Array, G: Array, t: float) -> Array:
+    """The Y ``(n, p)`` that minimizes ``<G, Y> + r(Y) + ||Y - X||^2 / (2 t)`` with sym(X^T (Y - X)) = 0.
 
     X is on the manifold and G a Euclidean gradient. Y - X = 0 if and only if X is stationary for f + r, and
     ||Y - X|| / t is the norm of the Riemannian gradient if r = 0 (Chen, Ma, So & Zhang 2020). Y has the zeros
     that the prox makes, and Y^T Y - I = (Y - X)^T (Y - X): near a stationary point, rounding.
     """
     D = tangent(X, G)
-    if regulariser is None:
+    if regularizer is None:
         return X - t * D
 
     def step(multiplier: Array) -> tuple[Array, Array]:
         """Y for a multiplier, and the gradient of the dual problem there, which is to vanish."""
-        Y = regulariser.prox(X - t * (D + X @ multiplier), t)
+        Y = regularizer.prox(X - t * (D + X @ multiplier), t)
         return Y, sym(transpose(X) @ (Y - X))
 
     def dual(multiplier: Array, Y: Array) -> float:
         V = Y - X
-        return float(np.vdot(D + X @ multiplier, V) + regulariser.value(Y) + np.vdot(V, V) / (2 * t))
+        return float(np.vdot(D + X @ multiplier, V) + regularizer.value(Y) + np.vdot(V, V) / (2 * t))
 
     point = np.zeros((X.shape[-1], X.shape[-1]))
     Y, E = step(point)

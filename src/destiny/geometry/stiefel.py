@@ -70,7 +70,7 @@ def polar(X: Array) -> Array:
 
 
 def qr(X: Array) -> Array:
-    """Q of the QR factorisation with the diagonal of R made positive, hence unique."""
+    """Q of the QR factorization with the diagonal of R made positive, hence unique."""
     Q, R = np.linalg.qr(X)
     signs = np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
     return np.asarray(Q * signs[..., None, :])

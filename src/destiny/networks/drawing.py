@@ -1,4 +1,4 @@
-"""A picture of a network: agents as dots coloured by degree."""
+"""A picture of a network: agents as dots colored by degree."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _matplotlib() -> tuple[Any, Any]:
 
 
 def _faint(network: Network) -> float:
-    """Opacity of a link: many links melt into a grey block unless each is fainter."""
+    """Opacity of a link: many links melt into a gray block unless each is fainter."""
     return float(np.clip(80 / max(1, len(network.edges)), 0.15, 0.6))
 
 
@@ -112,7 +112,7 @@ def _degree_bar(axes: Any, dots: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     whole = MaxNLocator(integer=True, nbins=6)
-    axes.figure.colorbar(dots, ax=axes, label="neighbours", shrink=0.6, ticks=whole)
+    axes.figure.colorbar(dots, ax=axes, label="neighbors", shrink=0.6, ticks=whole)
 
 
 def _size(network: Network) -> float:

@@ -20,9 +20,9 @@ def constant(links: Links, agents: int) -> float:
 
 
 def averaging(links: Links, agents: int) -> Array:
-    """Weights ``(E,)`` that minimise ||I - L_w - 11^T/d||_2 (FDLA; Xiao and Boyd 2004).
+    """Weights ``(E,)`` that minimize ||I - L_w - 11^T/d||_2 (FDLA; Xiao and Boyd 2004).
 
-    The norm is replaced by a smooth bound, mu log sum exp(|eigenvalue| / mu), minimised by L-BFGS for
+    The norm is replaced by a smooth bound, mu log sum exp(|eigenvalue| / mu), minimized by L-BFGS for
     smaller and smaller mu: some 600 eigenvalue decompositions, where subgradient steps stop 1 % short
     of the optimum after 4000.
     """
@@ -34,7 +34,7 @@ def averaging(links: Links, agents: int) -> Array:
 
 
 def _descend(w: Array, links: Links, agents: int) -> Array:
-    """The best of the minimisers for a decreasing sequence of mu, or the start if none is better."""
+    """The best of the minimizers for a decreasing sequence of mu, or the start if none is better."""
     best, slowest = w, _norm(links, w, agents)
     if slowest < 1e-12:  # already averages in one round, up to rounding
         return best

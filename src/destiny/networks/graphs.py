@@ -70,7 +70,7 @@ def hypercube(dimension: int, *, weights: Weights = "metropolis") -> Network:
 def exponential(agents: int, *, weights: Weights = "metropolis") -> Network:
     """Agent i linked to i + 1, i + 2, i + 4, ... and i - 1, i - 2, i - 4, ..., all modulo d.
 
-    About 2 log2(d) neighbours, and a spectral gap that shrinks only like 1 / log(d).
+    About 2 log2(d) neighbors, and a spectral gap that shrinks only like 1 / log(d).
     """
     agents = check_integer("agents", agents, 1)
     k = np.arange(agents)
@@ -115,7 +115,7 @@ def erdos_renyi(agents: int, prob: float, seed: int = 0, *, weights: Weights = "
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: Weights = "metropolis") -> Network:
-    """Every agent has ``degree`` neighbours, drawn at random.
+    """Every agent has ``degree`` neighbors, drawn at random.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def small_world(
     ----------
     agents : int
     degree : int
-        Even, half of the neighbours on each side.
+        Even, half of the neighbors on each side.
     prob : float
         0 keeps the ring; a few percent already bring far agents close.
     seed : int

@@ -33,7 +33,7 @@ def adjacency(links: Links, agents: int) -> csr_array[Any, Any]:
 
 
 def degrees(links: Links, agents: int) -> NDArray[np.int64]:
-    """Number of neighbours of every agent ``(d,)``."""
+    """Number of neighbors of every agent ``(d,)``."""
     return np.bincount(links.ravel(), minlength=agents).astype(np.int64, copy=False)
 
 

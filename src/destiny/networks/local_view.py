@@ -14,14 +14,14 @@ from destiny.networks.weights import assemble
 from destiny.protocols import Array, TopologyBase, Tree, spanning_tree
 
 
-class Neighbourhood(TopologyBase):
+class Neighborhood(TopologyBase):
     """A network seen by one agent (`destiny.protocols.Topology`).
 
     Parameters
     ----------
     index : int
         The agent.
-    neighbours : sequence of int
+    neighbors : sequence of int
     agents : int
         d.
     diameter : int, optional
@@ -30,7 +30,7 @@ class Neighbourhood(TopologyBase):
         Interval of the eigenvalues of W other than 1; with it, averaging takes fewer rounds.
     """
 
-    verified = True  # by the neighbours together: one row alone says nothing
+    verified = True  # by the neighbors together: one row alone says nothing
     changes = False
     # In place of the properties of the base: __init__ sets them.
     agents: int = 0
@@ -41,27 +41,27 @@ class Neighbourhood(TopologyBase):
     def __init__(
         self,
         index: int,
-        neighbours: Sequence[int],
+        neighbors: Sequence[int],
         agents: int,
         diameter: int | None = None,
         spectrum: tuple[float, float] | None = None,
     ) -> None:
-        self.index, self.neighbours, self.agents = index, list(neighbours), agents
+        self.index, self.neighbors, self.agents = index, list(neighbors), agents
         self.diameter = agents - 1 if diameter is None else diameter
         self.spectrum = spectrum
         self.W: csr_array[Any, Any] | None = None
 
     def learn(self, degrees: Mapping[int, int]) -> None:
-        """Set the weights from the degrees of the neighbours."""
-        links = tidy(np.array([(self.index, other) for other in self.neighbours]), self.agents)
+        """Set the weights from the degrees of the neighbors."""
+        links = tidy(np.array([(self.index, other) for other in self.neighbors]), self.agents)
         others = links.sum(axis=1) - self.index
-        larger = np.array([max(len(self.neighbours), degrees[int(other)]) for other in others])
+        larger = np.array([max(len(self.neighbors), degrees[int(other)]) for other in others])
         # The star of this agent's links has the bits of the whole network's row: sums in the same order.
         star = assemble(links, 1 / (larger + 1.0), self.agents)
         self.W = _row_alone(star, self.index)
 
     def learn_links(self, links: Mapping[int, Sequence[int]]) -> None:
-        """Find the tree for sums from the neighbours of every agent; `NetworkError` if they contradict.
+        """Find the tree for sums from the neighbors of every agent; `NetworkError` if they contradict.
 
         Who lies about its links, or has an old file, is named: a link has two ends.
         """
@@ -69,7 +69,7 @@ class Neighbourhood(TopologyBase):
             for other in others:
                 if agent not in links[other]:
                     raise NetworkError(
-                        f"agent {agent} says that agent {other} is its neighbour, but agent {other} does "
+                        f"agent {agent} says that agent {other} is its neighbor, but agent {other} does "
                         "not: one of their files is wrong"
                     )
         ends = np.cumsum([0, *(len(links[agent]) for agent in range(self.agents))])
@@ -83,14 +83,14 @@ class Neighbourhood(TopologyBase):
         return self.diameter if self.tree is None else self.tree.depth
 
     @property
-    def fewest_neighbours(self) -> tuple[int, int]:
-        """This agent: it knows its own neighbours alone."""
-        return self.index, len(self.neighbours)
+    def fewest_neighbors(self) -> tuple[int, int]:
+        """This agent: it knows its own neighbors alone."""
+        return self.index, len(self.neighbors)
 
     def weigh(self, weights: Array, own_weight: float) -> None:
-        """Set the weights of the neighbours, in the order of their index, and the agent's own."""
+        """Set the weights of the neighbors, in the order of their index, and the agent's own."""
         row = csr_array(
-            ([*weights, own_weight], ([0] * (len(weights) + 1), [*self.neighbours, self.index])),
+            ([*weights, own_weight], ([0] * (len(weights) + 1), [*self.neighbors, self.index])),
             shape=(1, self.agents),
         )
         row.sort_indices()
@@ -99,7 +99,7 @@ class Neighbourhood(TopologyBase):
 
     def at(self, round: int) -> csr_array[Any, Any]:  # noqa: ARG002
         """Mixing matrix ``(d, d)`` with this agent's row; all other rows are zero."""
-        assert self.W is not None, "neighbours have not told their degrees"
+        assert self.W is not None, "neighbors have not told their degrees"
         return self.W
 
 

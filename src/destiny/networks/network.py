@@ -80,7 +80,7 @@ class Network(TopologyBase):
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
-        """Number of neighbours of every agent ``(d,)``."""
+        """Number of neighbors of every agent ``(d,)``."""
         return degrees(self.edges, self.agents)
 
     @cached_property

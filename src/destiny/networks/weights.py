@@ -48,7 +48,7 @@ def metropolis(links: Links, agents: int, *, eps: float = 1.0) -> csr_array[Any,
     links : ndarray (E, 2)
     agents : int
     eps : float
-        Each agent needs only its neighbours' degrees. With eps = 1 its own weight is at least
+        Each agent needs only its neighbors' degrees. With eps = 1 its own weight is at least
         1 / (deg_i + 1); towards 0 a bipartite network stops mixing (lambda -> 1).
 
     Returns

@@ -1,17 +1,17 @@
-"""What the agents minimise: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
+"""What the agents minimize: PCA, OLSR, SDL and problems of your own, and how data are split over agents."""
 
 from destiny.problems import custom, data, masked_pca, olsr, pca, sdl
 from destiny.problems.batched_problem import Batched, batched
-from destiny.problems.centred_problem import Centred, centred
+from destiny.problems.centered_problem import Centered, centered
 from destiny.problems.custom import Separable, check_gradient, total
-from destiny.problems.generalised import Generalised
+from destiny.problems.generalized import Generalized
 from destiny.problems.masked_pca import MaskedPCA
 from destiny.problems.olsr import OLSR
 from destiny.problems.pca import PCA
 from destiny.problems.pooling import pooled
 from destiny.problems.privacy import Privacy
 from destiny.problems.private_products import PrivateProductsPCA
-from destiny.problems.regularisers import L1, L21, check_prox, regularised, regulariser
+from destiny.problems.regularizers import L1, L21, check_prox, regularized, regularizer
 from destiny.problems.sdl import SDL
 
 __all__ = [
@@ -21,14 +21,14 @@ __all__ = [
     "PCA",
     "SDL",
     "Batched",
-    "Centred",
-    "Generalised",
+    "Centered",
+    "Generalized",
     "MaskedPCA",
     "Privacy",
     "PrivateProductsPCA",
     "Separable",
     "batched",
-    "centred",
+    "centered",
     "check_gradient",
     "check_prox",
     "custom",
@@ -37,8 +37,8 @@ __all__ = [
     "olsr",
     "pca",
     "pooled",
-    "regularised",
-    "regulariser",
+    "regularized",
+    "regularizer",
     "sdl",
     "total",
 ]

@@ -87,7 +87,7 @@ def batched(problem: PCA | OLSR | SDL, batch: int, seed: int = 0) -> Batched:
     Parameters
     ----------
     problem : PCA, OLSR or SDL
-        With data as they are: neither private, nor to be centred by the agents.
+        With data as they are: neither private, nor to be centered by the agents.
     batch : int
         Samples in a mini-batch; an agent with fewer takes all it has.
     seed : int
@@ -103,7 +103,7 @@ def batched(problem: PCA | OLSR | SDL, batch: int, seed: int = 0) -> Batched:
     if isinstance(problem, PrivatePCA) or not isinstance(problem, PCA | OLSR | SDL):
         raise ProblemError(
             f"mini-batches are drawn from the samples of PCA, OLSR or SDL; found {type(problem).__name__}; "
-            "give one of the three as it is (a problem of your own takes batch itself, centre data before)"
+            "give one of the three as it is (a problem of your own takes batch itself, center data before)"
         )
     check_seed(seed)
     return Batched(problem, batch, seed)

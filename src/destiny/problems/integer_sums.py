@@ -80,7 +80,7 @@ class Grid:
 
     @property
     def unit(self) -> float:
-        """The distance between neighbouring numbers of the grid, as a number of the data."""
+        """The distance between neighboring numbers of the grid, as a number of the data."""
         return self.bound / self.length
 
     def rows(self, data: Rows) -> Iterator[Whole]:

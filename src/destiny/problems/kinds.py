@@ -23,8 +23,8 @@ class Kind:
     """From sizes, p, agents and options: random data."""
     example: dict[str, Any]
     """Random data that are solved in seconds, for new files."""
-    centred: bool = False
-    """Whether its data may be centred and standardised."""
+    centered: bool = False
+    """Whether its data may be centered and standardized."""
     private: Callable[..., Any] | None = None
     """The problem with noise that hides samples."""
 
@@ -35,9 +35,9 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "pca": Kind(
-        PCA, pca.synthetic, {"n": 20, "m": 400, "xi": 0.8, "seed": 0}, centred=True, private=pca.private
+        PCA, pca.synthetic, {"n": 20, "m": 400, "xi": 0.8, "seed": 0}, centered=True, private=pca.private
     ),
-    "olsr": Kind(OLSR, olsr.synthetic, {"n": 20, "m": 400, "noise": 0.1, "seed": 0}, centred=True),
+    "olsr": Kind(OLSR, olsr.synthetic, {"n": 20, "m": 400, "noise": 0.1, "seed": 0}, centered=True),
     "sdl": Kind(SDL, sdl.synthetic, {"n": 16, "m": 400, "density": 0.1, "seed": 0}),
 }
 """Every kind that files may name."""

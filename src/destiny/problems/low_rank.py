@@ -35,11 +35,11 @@ class LowRank:
 
     @classmethod
     def fit(cls, Q: Sequence[Array], Y: Sequence[Array], k: int) -> Self:
-        """The k leading axes of the symmetric S that minimises sum ||S Q_t - Y_t||^2 + RIDGE ||S||^2.
+        """The k leading axes of the symmetric S that minimizes sum ||S Q_t - Y_t||^2 + RIDGE ||S||^2.
 
         Y_t is C Q_t with noise: products with nearly the same vectors are averaged, which one power step
         after the other would not do. With M = sum Q_t Q_t^T = V diag(mu) V^T and B = sum Y_t Q_t^T the
-        minimiser solves S M + M S + 2 RIDGE S = B + B^T, entry by entry in the basis V and its complement.
+        minimizer solves S M + M S + 2 RIDGE S = B + B^T, entry by entry in the basis V and its complement.
         """
         vectors, products = np.concatenate(Q, axis=1), np.concatenate(Y, axis=1)
         V, lengths, _ = np.linalg.svd(vectors, full_matrices=False)

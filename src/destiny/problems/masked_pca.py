@@ -29,8 +29,8 @@ class MaskedPCA(TableProblem):
 
         min_c  1/2 ||a - X c||^2 over the entries of a that are there + ridge/2 ||c||^2,
 
-    the distance from the subspace as far as it was seen. Nothing is filled in and nothing is centred. Without
-    gaps this is `PCA`, for any ridge: f_i(X) = const - 1/(2 (1 + ridge)) ||A_i X||_F^2. With gaps it
+    the distance from the subspace as far as it was seen. Nothing is filled in and nothing is centered.
+    Without gaps this is `PCA`, for any ridge: f_i(X) = const - 1/(2 (1 + ridge)) ||A_i X||_F^2. With gaps it
     may have local minima that are not global, the more, the more is missing and the smaller the ridge is.
 
     A gradient takes n p^2 operations for each sample.

@@ -27,8 +27,9 @@ class OLSR(TableProblem):
     """Orthogonal least squares regression, problem (1.4) of the paper.
 
     Agent i holds data ``C_i`` and targets ``D_i``, the transposes of the paper's, and f_i(X) =
-    ||C_i X - D_i||_F^2 with gradient 2 C_i^T (C_i X - D_i). Nothing is divided by m_i, nothing is centred and
-    there is no intercept (`destiny.problems.centred` adds one); the mean over the agents is taken outside.
+    ||C_i X - D_i||_F^2 with gradient 2 C_i^T (C_i X - D_i). Nothing is divided by m_i, nothing is centered
+    and there is no intercept (`destiny.problems.centered` adds one); the mean over the agents is taken
+    outside.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class PCA(TableProblem):
     """Principal component analysis, problem (1.3) of the paper.
 
     Agent i holds a table ``A_i``, the transpose of the paper's A_i, and f_i(X) = -1/2 ||A_i X||_F^2 with
-    gradient -A_i^T A_i X. Nothing is divided by m_i and nothing is centred (`destiny.problems.centred` does
+    gradient -A_i^T A_i X. Nothing is divided by m_i and nothing is centered (`destiny.problems.centered` does
     that); the mean over the agents is taken outside.
 
     Parameters
@@ -161,7 +161,7 @@ class PrivatePCA(PCA):
 
     @property
     def _grid(self) -> Grid:
-        return self.privacy.grid_of_moments(self.centred, self.agents)
+        return self.privacy.grid_of_moments(self.centered, self.agents)
 
     @property
     def noise_scale(self) -> float:
@@ -179,7 +179,7 @@ class PrivatePCA(PCA):
         return str(self.privacy)
 
     @property
-    def centred(self) -> bool:
+    def centered(self) -> bool:
         """Whether the mean has been subtracted, and has had its share of the budget."""
         return bool(self.data.shifts)
 
@@ -199,7 +199,7 @@ class PrivatePCA(PCA):
         if not totals[-1] > 0:
             raise ProblemError(
                 "the noise hides that there are samples at all, so that no mean can be had: use more "
-                "samples, a larger epsilon, or data that are centred already"
+                "samples, a larger epsilon, or data that are centered already"
             )
         bound = self.privacy.row_bound(MEAN)
         mean = totals[:-1] / totals[-1]
@@ -245,7 +245,7 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
     Parameters
     ----------
     problem : PCA
-        To centre private data, make the problem private first: ``centred(private(problem, privacy))``. The
+        To center private data, make the problem private first: ``centered(private(problem, privacy))``. The
         mean is then private, too, and takes a tenth of the budget.
     privacy : Privacy
         How private, and the norm that rows are clipped to.
@@ -262,7 +262,9 @@ def private(problem: PCA, privacy: Privacy) -> PrivatePCA:
     """
     if isinstance(problem, PrivatePCA) or not isinstance(problem, PCA):
         kind = type(problem).__name__
-        advice = "make the problem private first, then centred" if kind == "Centred" else "give a PCA problem"
+        advice = (
+            "make the problem private first, then centered" if kind == "Centered" else "give a PCA problem"
+        )
         raise ProblemError(f"only PCA can be private, once; found {kind}; {advice}")
     require_privacy(privacy)
     many = PrivatePCA.many_columns
@@ -283,7 +285,7 @@ def synthetic(
 ) -> PCA:
     """PCA of the data of section 4.1: A = V Sigma U^T with Sigma_ii = xi^(i/2), i = 1..n.
 
-    U ``(n, n)`` and V ``(m, n)`` are orthonormalised Gaussian matrices, drawn in this order, so n <= m. A^T A
+    U ``(n, n)`` and V ``(m, n)`` are orthonormalized Gaussian matrices, drawn in this order, so n <= m. A^T A
     has the eigenvalues xi^i; the closer xi is to 1, the harder the problem.
 
     Examples

@@ -9,14 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from destiny.errors import ProblemError
-from destiny.problems.centred_problem import Centred
+from destiny.problems.centered_problem import Centered
 from destiny.problems.checks import check_ids, check_stack
-from destiny.problems.generalised import HostedGeneralised
+from destiny.problems.generalized import HostedGeneralized
 from destiny.problems.own_problem import as_problem, is_problem, unwrap
 from destiny.problems.quadratic import Quadratic
-from destiny.problems.regularisers import HostedRegularised
+from destiny.problems.regularizers import HostedRegularized
 from destiny.problems.sums import HostedTotal
-from destiny.protocols import Array, Hosted, Problem, ProblemBase, Regulariser
+from destiny.protocols import Array, Hosted, Problem, ProblemBase, Regularizer
 
 
 class Pooled(ProblemBase):
@@ -25,8 +25,8 @@ class Pooled(ProblemBase):
     def __init__(self, problem: Problem) -> None:
         if not is_problem(problem):
             raise ProblemError(f"problem must be one of destiny.problems; found {problem!r}; pass a problem")
-        centred = unwrap(problem, Centred)
-        self.inner = as_problem(problem) if centred is None else centred.pooled()
+        centered = unwrap(problem, Centered)
+        self.inner = as_problem(problem) if centered is None else centered.pooled()
 
     @property
     def kind(self) -> str:
@@ -37,12 +37,12 @@ class Pooled(ProblemBase):
         return self.inner.principal_axes
 
     @property
-    def regulariser(self) -> Regulariser | None:
-        return self.inner.regulariser
+    def regularizer(self) -> Regularizer | None:
+        return self.inner.regularizer
 
     @property
-    def generalised(self) -> bool:
-        return self.inner.generalised
+    def generalized(self) -> bool:
+        return self.inner.generalized
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,11 +96,11 @@ class Mean:
 
 def mean_of(hosted: Hosted, count: int, shape: tuple[int, int]) -> Hosted:
     """(1/count) sum f_i over the hosted agents, from one Gram matrix if the problem allows it."""
-    if isinstance(hosted, HostedRegularised):
-        return HostedRegularised(mean_of(hosted.hosted, count, shape), hosted.regulariser)
-    if isinstance(hosted, HostedGeneralised):
+    if isinstance(hosted, HostedRegularized):
+        return HostedRegularized(mean_of(hosted.hosted, count, shape), hosted.regularizer)
+    if isinstance(hosted, HostedGeneralized):
         mean = np.mean(hosted.matrices, axis=0, keepdims=True)
-        return HostedGeneralised(mean_of(hosted.hosted, count, shape), mean)
+        return HostedGeneralized(mean_of(hosted.hosted, count, shape), mean)
     if isinstance(hosted, HostedTotal):
         return HostedTotal([mean_of(part, count, shape) for part in hosted.parts], hosted.weights)
     whole = hosted.mean() if isinstance(hosted, Quadratic) else None

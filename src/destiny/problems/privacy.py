@@ -46,17 +46,17 @@ class Privacy:
     delta : float
         Between 0 and 1; well below 1 / (number of rows).
     bound : float
-        Rows are scaled down to at most this norm: centred ones, where the problem is centred. Choose it from
-        what is publicly known, not from the data; noise grows with its square.
+        Rows are scaled down to at most this norm: centered ones, where the problem is centered. Choose it
+        from what is publicly known, not from the data; noise grows with its square.
     noise : "alone" or "together"
         Whose noise must suffice: that of each agent alone, or that of all agents together, each adding
         1/sqrt(d) of it. Together is for private messages only, and protects the answer, not what agents of
         the run see on the way.
     mean_bound : float, optional
-        The same as ``bound`` for the rows before they are centred; by default ``bound``.
+        The same as ``bound`` for the rows before they are centered; by default ``bound``.
     mean_share : float
-        What the mean takes of the budget, where the problem is centred: its share of 1 / ratio^2, where ratio
-        is that of noise to sensitivity. With 0.1 the noise of the second moments grows by a twentieth.
+        What the mean takes of the budget, where the problem is centered: its share of 1 / ratio^2, where
+        ratio is that of noise to sensitivity. With 0.1 the noise of the second moments grows by a twentieth.
     secret : path, optional
         A file with the secret that the noise comes from, made (readable by its owner only) if it is not
         there. A run can be resumed by another process only with it. By default the secret is drawn by the
@@ -90,7 +90,7 @@ class Privacy:
         if self.seed is not None and self.secret is not None:
             raise ProblemError("noise comes from secret or from seed; found both: leave one out")
 
-    def ratio(self, purpose: str, centred: bool, agents: int, part: float = 1.0) -> float:
+    def ratio(self, purpose: str, centered: bool, agents: int, part: float = 1.0) -> float:
         """Standard deviation over sensitivity of the noise that one of ``agents`` agents adds.
 
         Gaussian mechanisms compose exactly, one after the other too: the reciprocals of the squared ratios
@@ -98,7 +98,7 @@ class Privacy:
         is for this release.
         """
         share = 1.0
-        if centred:
+        if centered:
             share = self.mean_share if purpose == MEAN else 1 - self.mean_share
         ratio = noise_ratio(self.epsilon, self.delta) / math.sqrt(share * part)
         return ratio / math.sqrt(agents) if self.noise == "together" else ratio
@@ -114,13 +114,13 @@ class Privacy:
         grid = Grid.of(self.row_bound(MEAN), ratio, agents, 1, math.hypot(1.0, share))
         return grid, int(grid.length * share)
 
-    def grid_of_moments(self, centred: bool, agents: int) -> Grid:
+    def grid_of_moments(self, centered: bool, agents: int) -> Grid:
         """The grid of the second moments.
 
         A sample z changes the upper triangle with its diagonal by the products z_i z_j, i <= j, whose 2-norm
         ((||z||^4 + sum_i z_i^4) / 2)^(1/2) is at most ||z||^2, with equality on the coordinate axes.
         """
-        return Grid.of(self.row_bound(MOMENTS), self.ratio(MOMENTS, centred, agents), agents, 2)
+        return Grid.of(self.row_bound(MOMENTS), self.ratio(MOMENTS, centered, agents), agents, 2)
 
     def row_bound(self, purpose: str) -> float:
         """What rows are clipped to."""

@@ -46,7 +46,7 @@ class PrivateProductsPCA(PrivatePCA):
     end: all agents know it, and any method finds its axes.
 
     One sample more or less changes a product by z w^T, whose 2-norm ||z|| ||w|| is at most c b^2, whatever
-    Q_t is, with or without centring: the mean is private already and the same for both tables. For Q_t
+    Q_t is, with or without centering: the mean is private already and the same for both tables. For Q_t
     with orthonormal columns ||Q_t^T z|| <= ||z||, so that c = 1 would shorten nothing and the bound would be
     b^2. The T products and the total variance share the budget (`Privacy.ratio`): they are one Gaussian
     mechanism after the other, each chosen by the answers to those before.
@@ -86,7 +86,7 @@ class PrivateProductsPCA(PrivatePCA):
 
     @property
     def _key(self) -> bytes:
-        """Data that are centred otherwise are other data."""
+        """Data that are centered otherwise are other data."""
         return b"".join(shift.mean.tobytes() for shift in list(self.data.shifts.values())[:1])
 
     def find(self, total: Sum) -> LowRank:
@@ -132,7 +132,7 @@ class PrivateProductsPCA(PrivatePCA):
 
     @property
     def _trace_grid(self) -> Grid:
-        ratio = self.privacy.ratio(MOMENTS, self.centred, self.agents, TRACE)
+        ratio = self.privacy.ratio(MOMENTS, self.centered, self.agents, TRACE)
         return Grid.of(self.privacy.bound, ratio, self.agents, 2, short=True)
 
     def _projected(self, step: int) -> float:
@@ -149,7 +149,7 @@ class PrivateProductsPCA(PrivatePCA):
     @property
     def ratio(self) -> float:
         """Of noise to what one row can change, in each product."""
-        return self.privacy.ratio(MOMENTS, self.centred, self.agents, (1 - TRACE) / STEPS)
+        return self.privacy.ratio(MOMENTS, self.centered, self.agents, (1 - TRACE) / STEPS)
 
     @property
     def noise_scale(self) -> float:

@@ -101,7 +101,7 @@ def synthetic(
 ) -> SDL:
     """SDL with a known dictionary: B = Z^T Q^T with Q = `planted` (n, seed) and Bernoulli-Gaussian codes Z.
 
-    An entry of Z ``(n, m)`` is non-zero with probability ``density``. With many samples the maximisers of the
+    An entry of Z ``(n, m)`` is non-zero with probability ``density``. With many samples the maximizers of the
     l4 norm come close to columns of +-Q.
     """
     if not 0 < density <= 1:

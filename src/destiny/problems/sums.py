@@ -11,7 +11,7 @@ import numpy as np
 
 from destiny.errors import ProblemError
 from destiny.problems.own_problem import as_problem, is_problem
-from destiny.problems.regularisers import Regularised, is_regulariser, regularised
+from destiny.problems.regularizers import Regularized, is_regularizer, regularized
 from destiny.protocols import (
     Array,
     CountedSamples,
@@ -19,7 +19,7 @@ from destiny.protocols import (
     Problem,
     ProblemBase,
     QuadraticHosted,
-    Regulariser,
+    Regularizer,
     Sampled,
 )
 from destiny.validation import is_number
@@ -31,14 +31,14 @@ class Summable(ProblemBase):
     @overload
     def __add__(self, other: Problem) -> Total: ...
     @overload
-    def __add__(self, other: Regulariser) -> Regularised: ...
+    def __add__(self, other: Regularizer) -> Regularized: ...
 
-    def __add__(self, other: Any) -> Total | Regularised:
-        if isinstance(other, Regularised):
+    def __add__(self, other: Any) -> Total | Regularized:
+        if isinstance(other, Regularized):
             return other + self
         if is_problem(other):
             return Total([self, other], [1.0, 1.0])
-        return regularised(self, other) if is_regulariser(other) else NotImplemented
+        return regularized(self, other) if is_regularizer(other) else NotImplemented
 
     def __mul__(self, weight: float) -> Total:
         return Total([self], [weight]) if is_number(weight) else NotImplemented
@@ -65,14 +65,14 @@ class Total(Summable):
                 raise ProblemError(f"a weight must be a finite number; found {weight!r}; correct it")
         terms = [as_problem(problem) for problem in problems]
         for k, problem in enumerate(terms):
-            if problem.generalised:
+            if problem.generalized:
                 raise ProblemError(
                     f"a sum is made of problems with X^T X = I; number {k} has the constraint X^T M X = I; "
                     "make the sum first and give M to it at the end"
                 )
-            if problem.regulariser is not None:
+            if problem.regularizer is not None:
                 raise ProblemError(
-                    f"a sum is made of smooth problems; found the regulariser {problem.regulariser!r} in "
+                    f"a sum is made of smooth problems; found the regularizer {problem.regularizer!r} in "
                     f"number {k}; add it to the sum at the end"
                 )
             _compare("agents", terms[0].agents, problem.agents, k)

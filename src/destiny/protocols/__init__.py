@@ -22,14 +22,14 @@ from destiny.protocols.arrays import Array, State
 from destiny.protocols.networks import Topology, TopologyBase, Tree, spanning_tree
 from destiny.protocols.problems import (
     CountedSamples,
-    GeneralisedHosted,
+    GeneralizedHosted,
     Hosted,
     Objective,
     Problem,
     ProblemBase,
     QuadraticHosted,
-    RegularisedHosted,
-    Regulariser,
+    RegularizedHosted,
+    Regularizer,
     Sampled,
 )
 from destiny.protocols.wrapping import forward
@@ -42,7 +42,7 @@ __all__ = [
     "Array",
     "Bounds",
     "CountedSamples",
-    "GeneralisedHosted",
+    "GeneralizedHosted",
     "Hosted",
     "Method",
     "Objective",
@@ -50,8 +50,8 @@ __all__ = [
     "Problem",
     "ProblemBase",
     "QuadraticHosted",
-    "RegularisedHosted",
-    "Regulariser",
+    "RegularizedHosted",
+    "Regularizer",
     "Sampled",
     "State",
     "Topology",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from destiny.errors import SettingsError
 from destiny.protocols.arrays import Array, State
 from destiny.protocols.networks import TopologyBase
-from destiny.protocols.problems import Regulariser
+from destiny.protocols.problems import Regularizer
 
 _Result = TypeVar("_Result")
 Bounds: TypeAlias = Sequence[Array | float | None]
@@ -28,7 +28,7 @@ class Agents(Protocol):
         """Indices of the hosted agents in the network."""
 
     @property
-    def regulariser(self) -> Regulariser | None:
+    def regularizer(self) -> Regularizer | None:
         """r of the problem, None if the objective is smooth."""
 
     def gradient(self, X: Array, step: int | None = None) -> Array:
@@ -60,7 +60,7 @@ class Agents(Protocol):
         """f_i(X_i) of the hosted agents, ``(agents,)``; for line searches."""
 
     def mix(self, *arrays: Array, rounds: int = 1, again: bool = False) -> tuple[Array, ...]:
-        """Weighted neighbour average of all arrays, in ONE message per neighbour and round.
+        """Weighted neighbor average of all arrays, in ONE message per neighbor and round.
 
         ``again`` says that they come of the last call, as in a polynomial of W: messages of few bits then
         tell what has changed since that call, and not since the same call of the last step.
@@ -68,7 +68,7 @@ class Agents(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether averages are those of all agents; neighbours may have falsified them otherwise."""
+        """Whether averages are those of all agents; neighbors may have falsified them otherwise."""
 
     @property
     def bounded(self) -> bool:
@@ -108,10 +108,10 @@ Trait: TypeAlias = Literal[
     "alone",
     "axes",
     "fixed",
-    "generalised",
+    "generalized",
     "inexact",
     "reconstruction",
-    "regularised",
+    "regularized",
     "semidefinite",
     "star",
     "stochastic",
@@ -123,13 +123,13 @@ Trait: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class About:
-    """Properties of a method, which the tests verify; ``"regularised" in about`` asks for one of its traits.
+    """Properties of a method, which the tests verify; ``"regularized" in about`` asks for one of its traits.
 
     Traits are "alone" (a method for one agent, d = 1), "axes" (columns tend to the eigenvectors themselves
     rather than to a basis of their span), "fixed" (W must be symmetric and the same in every round),
-    "generalised" (takes the constraint X^T M X = I), "inexact" (stalls at a bias, or needs vanishing steps),
+    "generalized" (takes the constraint X^T M X = I), "inexact" (stalls at a bias, or needs vanishing steps),
     "reconstruction" (from a description: it may differ in details from the method of the paper),
-    "regularised" (minimises f + r for a regulariser r with a prox), "semidefinite" (f must be that of a
+    "regularized" (minimizes f + r for a regularizer r with a prox), "semidefinite" (f must be that of a
     positive semidefinite matrix, which noise may have made indefinite), "star" (needs a coordinator linked to
     all others), "stochastic" (takes gradients of mini-batches), "totals" (averages by `Agents.all_reduce`)
     and "variance_reduced" (the errors of its mini-batches vanish, so that its steps need not).
@@ -140,7 +140,7 @@ class About:
     source: str
     """Where it comes from."""
     sends: int
-    """Matrices n x p sent to each neighbour in a round."""
+    """Matrices n x p sent to each neighbor in a round."""
     triangles: int = 0
     """Symmetric n x n matrices sent beside them, n (n + 1) / 2 numbers each."""
     numbers: int = 0
@@ -150,8 +150,8 @@ class About:
     rounds: int | str = 1
     """Rounds of a step, or the name of the setting that says how many."""
     averaged: str = ""
-    """What of each agent is averaged by "totals", in words: neighbours read it in plain messages."""
-    learnt: str = ""
+    """What of each agent is averaged by "totals", in words: neighbors read it in plain messages."""
+    learned: str = ""
     """The totals that all agents learn from it, in words."""
     needs: str = "doubly stochastic W"
     """Requirements on the network."""

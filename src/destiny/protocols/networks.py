@@ -101,8 +101,8 @@ class TopologyBase(ABC):
         return np.stack([i[i < j], j[i < j]], axis=1).astype(np.int64)
 
     @property
-    def fewest_neighbours(self) -> tuple[int, int]:
-        """The agent with the fewest neighbours, as far as they are known here, and their number."""
+    def fewest_neighbors(self) -> tuple[int, int]:
+        """The agent with the fewest neighbors, as far as they are known here, and their number."""
         if self.changes:
             degrees = np.bincount(self.all_edges().ravel(), minlength=self.agents)
         else:
@@ -180,7 +180,7 @@ class Tree:
 def spanning_tree(W: csr_array[Any, Any]) -> Tree:
     """The tree of shortest ways from the most central agent.
 
-    Every agent's parent is the first of its neighbours that are nearer to the root. Of equally central agents
+    Every agent's parent is the first of its neighbors that are nearer to the root. Of equally central agents
     among the first `CANDIDATES` (fewer in networks of more than 16,000), the first is the root. ``W (d, d)``
     is any matrix whose entries beside the diagonal are the links.
     """

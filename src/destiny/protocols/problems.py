@@ -60,30 +60,30 @@ class CountedSamples(Sampled, Protocol):
 
 
 @runtime_checkable
-class Regulariser(Protocol):
+class Regularizer(Protocol):
     """r(X), a term of the objective that may have kinks: known to all agents, and the same at each."""
 
     def value(self, X: Array) -> Array:
         """r of each matrix, ``(..., n, p) -> (...)``."""
 
     def prox(self, Z: Array, t: Array | float) -> Array:
-        """The Y that minimises r(Y) + ||Y - Z||^2 / (2 t), for each matrix of ``(..., n, p)``.
+        """The Y that minimizes r(Y) + ||Y - Z||^2 / (2 t), for each matrix of ``(..., n, p)``.
 
         ``t`` is a number or ``(..., 1, 1)``.
         """
 
 
 @runtime_checkable
-class RegularisedHosted(Hosted, Protocol):
-    """Hosted objectives of a problem with a regulariser, which is not part of their values and gradients."""
+class RegularizedHosted(Hosted, Protocol):
+    """Hosted objectives of a problem with a regularizer, which is not part of their values and gradients."""
 
     @property
-    def regulariser(self) -> Regulariser:
-        """The regulariser r of f + r."""
+    def regularizer(self) -> Regularizer:
+        """The regularizer r of f + r."""
 
 
 @runtime_checkable
-class GeneralisedHosted(Hosted, Protocol):
+class GeneralizedHosted(Hosted, Protocol):
     """Hosted objectives of a problem with the constraint X^T M X = I, M = sum M_i."""
 
     def mass(self, X: Array) -> Array:
@@ -149,17 +149,17 @@ class ProblemBase(ABC):
         return ()
 
     @property
-    def regulariser(self) -> Regulariser | None:
-        """r of the objective (1/d) sum f_i(X) + r(X); its `host` then gives `RegularisedHosted`."""
+    def regularizer(self) -> Regularizer | None:
+        """r of the objective (1/d) sum f_i(X) + r(X); its `host` then gives `RegularizedHosted`."""
         return None
 
     @property
-    def generalised(self) -> bool:
-        """Whether the constraint is X^T M X = I, M = sum M_i; its `host` then gives `GeneralisedHosted`."""
+    def generalized(self) -> bool:
+        """Whether the constraint is X^T M X = I, M = sum M_i; its `host` then gives `GeneralizedHosted`."""
         return False
 
     @property
-    def centring(self) -> bool:
+    def centering(self) -> bool:
         """Whether the agents find the mean of their data, and subtract it, before the first step."""
         return False
 

@@ -87,19 +87,19 @@ def draw_convergence(lines: list[Curve], unit: str, simulated: bool) -> Any:
     axes = sheet.subplots(1, len(MEASURES))
     for axis, (measure, name) in zip(axes, MEASURES.items(), strict=True):
         for curve in lines:
-            colour, x = curve.style.colour, curve.x[column]
+            color, x = curve.style.color, curve.x[column]
             axis.plot(
                 x,
                 curve.middle[measure],
                 LINES[curve.style.dash],
-                color=colour,
+                color=color,
                 label=curve.label,
                 linewidth=1.3,
                 **markers(curve.middle[measure]),
             )
             if curve.seeds > 1:
                 axis.fill_between(
-                    x, curve.low[measure], curve.high[measure], color=colour, alpha=0.18, linewidth=0
+                    x, curve.low[measure], curve.high[measure], color=color, alpha=0.18, linewidth=0
                 )
         axis.set_yscale("log")
         axis.set_title(name, fontsize=9)
@@ -112,7 +112,7 @@ def draw_convergence(lines: list[Curve], unit: str, simulated: bool) -> Any:
 
 
 def draw_network(network: dict[str, Any]) -> Any:
-    """Return the drawing of a network, darker dots for agents with more neighbours."""
+    """Return the drawing of a network, darker dots for agents with more neighbors."""
     layout = network_drawing.layout(network)
     if layout is None:
         return None
@@ -154,7 +154,7 @@ def draw_spectrum(spectrum: dict[str, Any] | None, styles: dict[str, LineStyle])
     for k, (label, values) in enumerate(by_method.items()):
         style = styles.get(label, LineStyle(len(styles)))
         mark, places = MARKS[style.number % len(MARKS)], mark_positions(len(values), k, len(by_method))
-        axis.plot(places, values, mark, color=style.colour, markersize=3.5, fillstyle="none", label=label)
+        axis.plot(places, values, mark, color=style.color, markersize=3.5, fillstyle="none", label=label)
     axis.set_yscale("log")
     axis.set(xlabel="component", ylabel="eigenvalue")
     sheet.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
@@ -177,7 +177,7 @@ def draw_classes(extras: dict[str, Any]) -> Any:
             y[kind == k],
             s=7,
             marker=MARKS[k % len(MARKS)],
-            color=style.colour,
+            color=style.color,
             alpha=0.7,
             linewidths=0,
             label=str(name),

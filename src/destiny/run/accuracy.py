@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from destiny.engines.team import Team
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.geometry.own_units import NOISE, Gradient, OwnUnits, lowest_curvature, row_curvatures
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import norm, transpose
 from destiny.problems.quadratic import Quadratic
-from destiny.protocols import Array, Hosted, ProblemBase, Regulariser
+from destiny.protocols import Array, Hosted, ProblemBase, Regularizer
 from destiny.run.metrics import Composite, Measures
 from destiny.run.stopping import CONVERGED, Stop
 
@@ -53,13 +53,13 @@ class Resolution:
         X: Array,
         gradient: Array,
         rows: Array,
-        regulariser: Regulariser | None = None,
+        regularizer: Regularizer | None = None,
     ) -> tuple[Resolution, OwnUnits]:
         """From the gradient of f at X ``(n, p)`` and the curvatures of its rows ``(n,)``."""
         slope = None
-        if regulariser is not None:
-            t = Composite.at(regulariser, gradient).t
-            slope = (X - tangent_prox(regulariser, X, gradient, t)) / t
+        if regularizer is not None:
+            t = Composite.at(regularizer, gradient).t
+            slope = (X - tangent_prox(regularizer, X, gradient, t)) / t
         units = OwnUnits.at(X, gradient, rows, slope)
         return cls(units.distance, float(units.sizes.max() / units.sizes.min())), units
 
@@ -98,11 +98,11 @@ def resolve(
     gradient: Gradient, X: Array, problem: ProblemBase, mass: MassMatrix | None = None
 ) -> Resolution | None:
     """The resolution of an answer X ``(n, p)``, by gradients of the whole network; None if f is flat."""
-    quadratic, regulariser = problem.quadratic, problem.regulariser
+    quadratic, regularizer = problem.quadratic, problem.regularizer
     scale = float(np.abs(gradient(X)).max())
     if not 0 < scale < np.inf:
         return None
-    if regulariser is not None:
+    if regularizer is not None:
         scale = 1.0  # its units are those of f
 
     def scaled(Z: Array) -> Array:
@@ -114,8 +114,8 @@ def resolve(
     with np.errstate(all="ignore"):
         Z = X if mass is None else mass.whiten(X)
         rows = row_curvatures(scaled, Z, quadratic)
-        found, units = Resolution.at(Z, scaled(Z), rows, regulariser)
-        if regulariser is not None:
+        found, units = Resolution.at(Z, scaled(Z), rows, regularizer)
+        if regularizer is not None:
             return found
         lowest = lowest_curvature(scaled, units, PRODUCTS, quadratic)
         return Resolution(found.distance, found.spread, lowest)
@@ -200,12 +200,12 @@ def share_of(totals: Array, X: Array, gradient: Array) -> float:
     return float(np.sum(np.square(X.T @ totals[:-1])) / (totals[-1] * explained))
 
 
-def uncentred(share: float) -> str | None:
+def uncentered(share: float) -> str | None:
     """A sentence, where the mean hides the variance."""
     if share <= DWARFED:
         return None
     return (
-        f"the data are not centred: their mean makes up {100 * share:.0f} % of what the answer explains, so "
+        f"the data are not centered: their mean makes up {100 * share:.0f} % of what the answer explains, so "
         "that its first axis is little else; for the axes of largest variance set center = true in [problem] "
-        "(destiny.problems.centred)"
+        "(destiny.problems.centered)"
     )

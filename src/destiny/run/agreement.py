@@ -1,4 +1,4 @@
-"""How agents agree to stop: from local residuals and messages to neighbours alone."""
+"""How agents agree to stop: from local residuals and messages to neighbors alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from destiny.run.loop import Moment
 from destiny.run.stopping import Stop, flooding_time
 
 
-class DecentralisedStop:
+class LocalStop:
     """Stopping rule of the agents themselves: whether any local residual of a step was too large is flooded.
 
-    A neighbour thus learns one bit of an agent's residual, where the number itself would be one more equation
+    A neighbor thus learns one bit of an agent's residual, where the number itself would be one more equation
     for its data.
 
     Attributes
@@ -31,7 +31,7 @@ class DecentralisedStop:
         if algorithm.residual is None:
             raise MismatchError(
                 f"{algorithm.kind} has no local residual, so its agents cannot agree to stop "
-                "by themselves: use decentralised=False, or in an agent's file tolerance = 0"
+                "by themselves: use local_stopping=False, or in an agent's file tolerance = 0"
             )
 
     def check(self, moment: Moment, cost: int) -> Stop | None:

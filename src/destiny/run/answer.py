@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from destiny.geometry.stiefel import polar
-from destiny.protocols import Array, Observer, Regulariser
-from destiny.run.accuracy import Resolution, contradicted, mean_share, rayleigh_ritz, resolve, uncentred
+from destiny.protocols import Array, Observer, Regularizer
+from destiny.run.accuracy import Resolution, contradicted, mean_share, rayleigh_ritz, resolve, uncentered
 from destiny.run.history import History
 from destiny.run.loop import Moment
 from destiny.run.metrics import Composite
@@ -27,19 +27,19 @@ MISMATCH = 1e-3  # between difference and gradient, relative: one wrong gradient
 RISE = 1e-7  # of the objective: above the rounding of values computed in float32
 
 
-def answer(moment: Moment, regulariser: Regulariser | None = None) -> Array:
+def answer(moment: Moment, regularizer: Regularizer | None = None) -> Array:
     """polar(mean of the agents' copies) ``(n, p)``, in the norm of M; NaN if one of them is not finite.
 
-    With a regulariser it is the proximal step from there, which has exact zeros, once that is orthonormal.
+    With a regularizer it is the proximal step from there, which has exact zeros, once that is orthonormal.
     """
     spread = moment.spread
     if not spread.finite:
         return np.full_like(spread.mean, np.nan)
     X = polar(spread.mean) if moment.mass is None else moment.mass.polar(spread.mean)
-    if regulariser is None:
+    if regularizer is None:
         return X
     gradient = moment.team.gradient(X)
-    return Composite.at(regulariser, gradient).step(X, gradient)[1]
+    return Composite.at(regularizer, gradient).step(X, gradient)[1]
 
 
 def make_result(
@@ -48,7 +48,7 @@ def make_result(
     observed: GlobalMeasures,
     *,
     tolerance: float,
-    decentralised: bool,
+    local_stopping: bool,
     remarks: list[str],
     signal: str | None,
 ) -> Result:
@@ -56,8 +56,8 @@ def make_result(
     assert observed.measures is not None
     plan, team = moment.plan, moment.team
     problem, axes, sentences = plan.problem, None, [*remarks, *plan.problem.remarks()]
-    X, finite = answer(moment, problem.regulariser), moment.spread.finite
-    if decentralised:
+    X, finite = answer(moment, problem.regularizer), moment.spread.finite
+    if local_stopping:
         stop = contradicted(stop, observed.measures, tolerance)
     if finite and stop.converged:
         seen = max(tolerance, observed.measures.worst)  # a rule of the user's own may ask for less
@@ -68,8 +68,8 @@ def make_result(
         axes, stop, more = described(stop, X, gradient, plan.parts, problem.principal_axes)
         sentences += more
         if problem.principal_axes and plan.solved is problem:
-            sentences += _some(uncentred(mean_share(team, X, gradient)))
-    sentences += _notes(moment, stop, observed, X, None if decentralised else tolerance)
+            sentences += _some(uncentered(mean_share(team, X, gradient)))
+    sentences += _notes(moment, stop, observed, X, None if local_stopping else tolerance)
     result = Result(
         reason=stop.reason,
         converged=stop.converged,
@@ -83,7 +83,7 @@ def make_result(
         bytes=moment.traffic.bytes,
         seconds=moment.seconds,
         settings=settings_of(plan.algorithm),
-        regulariser=None if problem.regulariser is None else repr(problem.regulariser),
+        regularizer=None if problem.regularizer is None else repr(problem.regularizer),
         axes=axes,
         notes=[sentence for sentence in sentences if sentence not in stop.reason],
         choice=None if plan.choice is None else str(plan.choice),

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from destiny.algorithms.blocks.quadratic_model import pack, unpack
-from destiny.algorithms.blocks.totals import averages
+from destiny.algorithms.averaged.quadratic_model import pack, unpack
+from destiny.algorithms.averaged.totals import averages
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers.private import WIDE
 from destiny.engines.words import TINY, Columns

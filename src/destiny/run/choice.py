@@ -9,25 +9,25 @@ from destiny.algorithms import (
     CDADT,
     DGD,
     VRSGT,
-    DestinyKrylov,
-    DestinyLBFGS,
-    DestinyMomentum,
-    DestinyNewton,
+    AveragedKrylov,
+    AveragedLBFGS,
+    AveragedModel,
+    DestinyAccelerated,
     DestinyProx,
 )
-from destiny.algorithms.blocks.gossip import centre_spectrum, rounds_for
-from destiny.algorithms.blocks.totals import TotalsMethod
+from destiny.algorithms.averaged.totals import TotalsMethod
+from destiny.algorithms.blocks.gossip import center_spectrum, rounds_for
 from destiny.engines.mixers import PLAIN, Messages
 from destiny.engines.mixers.private import WIDE
-from destiny.problems import Centred
+from destiny.problems import Centered
 from destiny.problems.own_problem import unwrap
 from destiny.protocols import About, AlgorithmBase, ProblemBase, TopologyBase
 from destiny.protocols.link import INTERNET, Link
 from destiny.run.result import format_bytes
 from destiny.validation import is_number
 
-# Rounds of momentum to 1e-8, times those in which one number is averaged, and the least: the favourable end
-# of the table in docs/newton.md. Data whose spectrum is spread take ten to a thousand times as many.
+# Rounds of momentum to 1e-8, times those in which one number is averaged, and the least: the favorable end
+# of the table in docs/averaged-model.md. Data whose spectrum is spread take ten to a thousand times as many.
 TIMES, LEAST = 12, 150
 REACHED = 1e-11  # tolerance that newton reaches everywhere; rounding in its local solutions ends at 1e-12
 ABOUT_EQUAL = 1.1  # of predicted times: no prediction is better, and bytes decide
@@ -80,7 +80,7 @@ class Totals:
     steps : int
         To 1e-8, as a rule.
     sends : str
-        What neighbours learn of an agent's data where messages are not private.
+        What neighbors learn of an agent's data where messages are not private.
     """
 
     method: type[TotalsMethod]
@@ -91,7 +91,7 @@ class Totals:
 
     def make(self) -> TotalsMethod:
         """The method with these settings."""
-        return DestinyKrylov(width=1) if self.narrow else self.method()
+        return AveragedKrylov(width=1) if self.narrow else self.method()
 
     def obstacle(
         self,
@@ -104,11 +104,11 @@ class Totals:
     ) -> str | None:
         """Why the method is not for this problem, network and messages, or None."""
         kind, (n, _) = self.method.kind, problem.shape
-        by_models = self.method is DestinyNewton
-        constant = problem.quadratic and not problem.generalised
+        by_models = self.method is AveragedModel
+        constant = problem.quadratic and not problem.generalized
         if by_models and not constant:
             return f"the objective does not tell a constant Hessian, which {kind} averages"
-        if self.method is DestinyKrylov and not (constant and problem.kind == "pca"):
+        if self.method is AveragedKrylov and not (constant and problem.kind == "pca"):
             return f"the objective is not that of PCA, which {kind} is for"
         if network.depth is None:
             return f"the network changes from round to round, and {kind} needs a static one"
@@ -128,17 +128,19 @@ class Totals:
         about, (n, p) = settings.about, shape
         assert about is not None
         if (
-            self.method is DestinyLBFGS
+            self.method is AveragedLBFGS
         ):  # the first step alone sends two matrices; private ones tell of growth
             about = replace(about, sends=1, numbers=about.numbers + messages.private)
         if messages.private:  # numbers without a bound are wide, and one shows whether masks cancel
             about = replace(about, numbers=WIDE * about.numbers + 1)
         steps, scales, first = self.steps, n + p, 0
-        if isinstance(settings, DestinyKrylov):  # X and p vectors in the first step, then as many as are sent
+        if isinstance(
+            settings, AveragedKrylov
+        ):  # X and p vectors in the first step, then as many as are sent
             steps = min(steps, 1 + math.ceil((n - p) / (settings.width * p)))
             vectors = min(n, p + (steps - 1) * settings.width * p)
             about, scales, first = replace(about, sends=0), 1, n * (vectors + p)
-        elif self.method is DestinyLBFGS:
+        elif self.method is AveragedLBFGS:
             scales, first = n, n * p
         numbers = steps * numbers_in(about, shape) + first
         if messages.private:
@@ -147,13 +149,13 @@ class Totals:
         return Cost((steps + messages.private) * settings.rounds, 2 * numbers, links * numbers)
 
 
-NEWTON = Totals(DestinyNewton, 1, "matrices of second moments")
-# 8 to 10 steps on the data of docs/krylov.md, 30 on noise without structure
-KRYLOV = Totals(DestinyKrylov, 9, "products with second moments")
+NEWTON = Totals(AveragedModel, 1, "matrices of second moments")
+# 8 to 10 steps on the data of docs/averaged-krylov.md, 30 on noise without structure
+KRYLOV = Totals(AveragedKrylov, 9, "products with second moments")
 # 1.1 to 1.4 times as many steps, with half the bytes in each
-NARROW_KRYLOV = Totals(DestinyKrylov, 12, "products with second moments", narrow=True)
-# 14 to 60 steps on most data of docs/lbfgs.md, hundreds on others
-LBFGS = Totals(DestinyLBFGS, 30, "gradients at points that all agents know")
+NARROW_KRYLOV = Totals(AveragedKrylov, 12, "products with second moments", narrow=True)
+# 14 to 60 steps on most data of docs/averaged-lbfgs.md, hundreds on others
+LBFGS = Totals(AveragedLBFGS, 30, "gradients at points that all agents know")
 
 
 def choose(
@@ -171,13 +173,13 @@ def choose(
     are predicted to take less time than momentum over such a ``link``: a round costs its delay and the time
     to send its message.
     With private messages they need not be faster, as no other methods are available. ``tolerance`` is 0
-    where a run has none. ``disclose`` is whether neighbours may be sent second moments, or gradients at
+    where a run has none. ``disclose`` is whether neighbors may be sent second moments, or gradients at
     points that all know.
     """
-    if problem.generalised:
+    if problem.generalized:
         return Choice(CDADT(), "the constraint is X^T M X = I")
-    if problem.regulariser is not None:
-        return Choice(DestinyProx(), "the objective has a regulariser")
+    if problem.regularizer is not None:
+        return Choice(DestinyProx(), "the objective has a regularizer")
     if not messages.exact and not problem.batches:
         return Choice(
             DGD(direction="landing"), "messages carry no exact averages, and trackers would keep the errors"
@@ -194,10 +196,10 @@ def choose(
         candidates = [LBFGS]
     if not candidates:
         assert why is not None
-        return Choice(DestinyMomentum(), why)
-    centring = centring_cost(problem, network, messages)
-    costs = {c: c.cost(problem.shape, network, messages) + centring for c in candidates}
-    momentum = momentum_cost(problem.shape, network) + centring
+        return Choice(DestinyAccelerated(), why)
+    centering = centering_cost(problem, network, messages)
+    costs = {c: c.cost(problem.shape, network, messages) + centering for c in candidates}
+    momentum = momentum_cost(problem.shape, network) + centering
     quick = ABOUT_EQUAL * min(cost.time(link) for cost in costs.values())
     method = min((m for m in costs if costs[m].time(link) <= quick), key=lambda m: costs[m].messages)
     algorithm, cost = method.make(), costs.pop(method)
@@ -207,19 +209,19 @@ def choose(
     if messages.private:
         return Choice(algorithm, f"{first}it uses sums over all agents alone; {predicted}")
     if cost.time(link) <= momentum.time(link):
-        return Choice(algorithm, f"{first}{predicted}, against {rival} or more of destiny-momentum")
+        return Choice(algorithm, f"{first}{predicted}, against {rival} or more of destiny-accelerated")
     against = " and ".join([f"{cost.over(link)} of {algorithm.kind}", *others])
-    return Choice(DestinyMomentum(), f"about {rival} are predicted for {link}, against {against}")
+    return Choice(DestinyAccelerated(), f"about {rival} are predicted for {link}, against {against}")
 
 
-def centring_cost(problem: ProblemBase, network: TopologyBase, messages: Messages) -> Cost:
+def centering_cost(problem: ProblemBase, network: TopologyBase, messages: Messages) -> Cost:
     """Of the sums before the first step, on a network that stays."""
-    centred = unwrap(problem, Centred)
-    if centred is None:
+    centered = unwrap(problem, Centered)
+    if centered is None:
         return Cost(0, 0, 0)
-    from destiny.run.parts.centring import centring_sums
+    from destiny.run.parts.centering import centering_sums
 
-    sums = centring_sums(centred, network, messages)
+    sums = centering_sums(centered, network, messages)
     numbers = sum(sums)
     return Cost(len(sums) * 2 * (network.depth or 0), 2 * numbers, 2 * (network.agents - 1) * numbers)
 
@@ -228,8 +230,8 @@ def momentum_cost(shape: tuple[int, int], network: TopologyBase) -> Cost:
     """Of momentum to 1e-8, on a network that stays."""
     average = 2 * (network.depth or 0)
     if network.spectrum is not None:
-        average = rounds_for(1e-8, centre_spectrum(*network.spectrum)[1])
-    rounds, size = max(LEAST, TIMES * average), numbers_in(DestinyMomentum.about, shape)
+        average = rounds_for(1e-8, center_spectrum(*network.spectrum)[1])
+    rounds, size = max(LEAST, TIMES * average), numbers_in(DestinyAccelerated.about, shape)
     links = len(network.all_edges()) if network.tree is not None else network.agents - 1  # at least
     return Cost(rounds, rounds * size, rounds * size * 2 * links)
 

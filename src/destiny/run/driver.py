@@ -10,7 +10,7 @@ import numpy as np
 
 from destiny.engines.team import Team
 from destiny.protocols import Array
-from destiny.run.agreement import DecentralisedStop
+from destiny.run.agreement import LocalStop
 from destiny.run.history import History
 from destiny.run.loop import Moment
 from destiny.run.metrics import Measures
@@ -70,7 +70,7 @@ def mixer_arrays(team: Team) -> dict[str, Array]:
 
 @dataclass
 class Driver:
-    """What happens after each step, for `solve` and for agents of organisations alike.
+    """What happens after each step, for `solve` and for agents of organizations alike.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Driver:
     rules : sequence of Rule
         The first that returns a `Stop` ends the run.
     observe : Observation
-    agreement : DecentralisedStop or None
+    agreement : LocalStop or None
         How agents agree to stop, if they do.
     store : Store or None
         Where checkpoints are kept, if they are.
@@ -91,7 +91,7 @@ class Driver:
     plan: Plan
     rules: Sequence[Rule]
     observe: Observation
-    agreement: DecentralisedStop | None = None
+    agreement: LocalStop | None = None
     store: Store | None = None
 
     def __post_init__(self) -> None:

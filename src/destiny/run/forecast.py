@@ -1,4 +1,4 @@
-"""What a run will send and what neighbours learn from it, found out without sending anything."""
+"""What a run will send and what neighbors learn from it, found out without sending anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers import Messages, Private
 from destiny.engines.silent_agents import SilentAgents, silent
-from destiny.problems import Centred
+from destiny.problems import Centered
 from destiny.problems.own_problem import unwrap
 from destiny.problems.private_part import private_part
 from destiny.protocols import AlgorithmBase, Array, Hosted, ProblemBase, TopologyBase
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from destiny.run.solve import Run
 
 BYTES = 8  # of a number in a message: float64
-CENTRED = "sums of columns and number of rows"
-STANDARDISED = "sums of squared distances from the mean of each column"
+CENTERED = "sums of columns and number of rows"
+STANDARDIZED = "sums of squared distances from the mean of each column"
 ALWAYS = ("the answer", "how many agents are not done")
 
 
@@ -36,8 +36,8 @@ def silent_step(
     if private is not None:  # noise is drawn for what is sent, and for nothing else
         hosted: Hosted = private.stand_in()
     else:  # before the mean is known the data will do as they are: a message has the same size
-        centred = unwrap(problem, Centred)
-        hosted = (problem if centred is None else centred.inner).host([agent])
+        centered = unwrap(problem, Centered)
+        hosted = (problem if centered is None else centered.inner).host([agent])
     mixer = messages.mixer(1, network.agents)
     agents = HostedAgents([agent], hosted, network, None, mixer)  # type: ignore[arg-type]
     quiet = silent(agents)
@@ -53,7 +53,7 @@ def sentences(run: Run) -> list[str]:
     about = run.plan.algorithm.about
     totals, a_sum = about is not None and "totals" in about, max(1, run.plan.algorithm.rounds_per_step)
     message = f"up to {amount(sent.largest, sent.bytes)}"
-    lines = [f"in a round every agent sends each neighbour {message}"]
+    lines = [f"in a round every agent sends each neighbor {message}"]
     if totals:
         lines = [f"in a sum, {a_sum} rounds, {message} go each way over every link of the spanning tree"]
     most = limit // (a_sum if totals else 1) * sent.bytes
@@ -69,10 +69,10 @@ def sentences(run: Run) -> list[str]:
     if run.plan.choice is not None:
         lines.insert(0, f"chosen, as {run.plan.choice.reason}")
     if messages.private:
-        learnt = totals_learnt(run.plan.problem, run.plan.algorithm)
-        lines.append(f"the totals that all agents learn: {learnt}")
+        learned = totals_learned(run.plan.problem, run.plan.algorithm)
+        lines.append(f"the totals that all agents learn: {learned}")
     elif about is not None and about.averaged:
-        lines.append(f"in plain messages an agent tells neighbours {about.averaged}")
+        lines.append(f"in plain messages an agent tells neighbors {about.averaged}")
     return lines
 
 
@@ -82,7 +82,7 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
         lines = [private_disclosure(network)]
     else:
         lines = [
-            f"{messages}: each neighbour learns all numbers that an agent sends; data are not among them, "
+            f"{messages}: each neighbor learns all numbers that an agent sends; data are not among them, "
             "but something about the data follows from them (docs/privacy.md)"
         ]
         if Private().obstacle(network) is None and not messages.few_bits:
@@ -93,14 +93,14 @@ def disclosure(problem: ProblemBase, network: TopologyBase, messages: Messages) 
     return lines
 
 
-def totals_learnt(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
+def totals_learned(problem: ProblemBase, algorithm: AlgorithmBase) -> str:
     """All totals that agents learn from private messages, in words; docs/privacy.md has the same."""
     totals = []
-    if (centred := unwrap(problem, Centred)) is not None:
-        totals.append(CENTRED)
-        totals += [STANDARDISED] if centred.standardise else []
+    if (centered := unwrap(problem, Centered)) is not None:
+        totals.append(CENTERED)
+        totals += [STANDARDIZED] if centered.standardize else []
     about = algorithm.about
-    totals.append((about.learnt if about is not None else "") or f"whatever {algorithm.kind} sums")
+    totals.append((about.learned if about is not None else "") or f"whatever {algorithm.kind} sums")
     return "; ".join([*totals, *ALWAYS])
 
 

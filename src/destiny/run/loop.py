@@ -15,7 +15,7 @@ from destiny.engines.hosted import HostedAgents, Traffic
 from destiny.engines.mixers.plain import PLAIN, Messages, as_messages
 from destiny.engines.silent_agents import silent
 from destiny.engines.team import Engine, Team
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.protocols import Algorithm, AlgorithmBase, Array, Objective, Problem, Topology
 from destiny.run import metrics
 from destiny.run.plan import Plan, make_plan
@@ -88,10 +88,10 @@ def iterate(
     problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
     network : Network or a changing network with as many agents
     algorithm : Algorithm or its kind, optional
-        The method. By default, for a smooth objective, the one of `DestinyNewton`, `DestinyKrylov`,
-        `DestinyLBFGS` and `DestinyMomentum` that applies and is predicted to be fastest; with private
+        The method. By default, for a smooth objective, the one of `AveragedModel`, `AveragedKrylov`,
+        `AveragedLBFGS` and `DestinyAccelerated` that applies and is predicted to be fastest; with private
         messages on a network that stays, one of the first three. `DestinyProx` for a problem with a
-        regulariser, `CDADT` for one with the constraint X^T M X = I. `Result.choice` of `solve` says which
+        regularizer, `CDADT` for one with the constraint X^T M X = I. `Result.choice` of `solve` says which
         and why. `Destiny()`, or "destiny", is the paper's method.
     start : ndarray (n, p) or (d, n, p), optional
         Starting point; by default a random point of the manifold from ``seed``, the same at all agents. For

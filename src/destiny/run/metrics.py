@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from destiny.geometry import lagrangian
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.geometry.proximal import tangent_prox
 from destiny.geometry.stiefel import STATIONARY, norm, polar, subspace_distance, tangent, violation
-from destiny.protocols import Array, Observer, Regulariser
+from destiny.protocols import Array, Observer, Regularizer
 
 ORTHONORMAL = (
     1e-8  # ||Y^T Y - I|| up to which a proximal step Y is an answer; 1e-15 where a run has converged
@@ -48,24 +48,24 @@ class Measures:
 
 @dataclass(frozen=True)
 class Composite:
-    """Measures of f + r with a regulariser r, by a proximal step on the tangent space.
+    """Measures of f + r with a regularizer r, by a proximal step on the tangent space.
 
     Attributes
     ----------
-    regulariser : Regulariser
+    regularizer : Regularizer
     t : float
         Step of the prox: 1 / ||nabla f||_2, so that multiplying f and r changes nothing. Stationarity takes
         the gradient at the start, the answer of a run that at its end.
     """
 
-    regulariser: Regulariser
+    regularizer: Regularizer
     t: float
 
     @classmethod
-    def at(cls, regulariser: Regulariser, gradient: Array) -> Composite:
+    def at(cls, regularizer: Regularizer, gradient: Array) -> Composite:
         """The measures with the step of a gradient ``(n, p)`` of f."""
         size = float(np.linalg.norm(gradient, 2))
-        return cls(regulariser, 1 / size if size > 0 else 1.0)
+        return cls(regularizer, 1 / size if size > 0 else 1.0)
 
     def step(self, X: Array, gradient: Array) -> tuple[float, Array]:
         """The stationarity of X ``(n, p)`` on the manifold, not yet relative, and the answer next to it.
@@ -73,12 +73,12 @@ class Composite:
         Stationarity is ||Y - X|| / t with Y of `tangent_prox`; it is ||grad f(X)|| if r = 0. The answer is Y,
         which has exact zeros; it is X while Y is not orthonormal yet.
         """
-        Y = tangent_prox(self.regulariser, X, gradient, self.t)
+        Y = tangent_prox(self.regularizer, X, gradient, self.t)
         return float(norm(Y - X)) / self.t, Y if violation(Y) <= ORTHONORMAL else X
 
     def value(self, observer: Observer, X: Array) -> float:
         """f(X) + r(X)."""
-        return observer.value(X) + float(self.regulariser.value(X))
+        return observer.value(X) + float(self.regularizer.value(X))
 
 
 @dataclass(frozen=True)

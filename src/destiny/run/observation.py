@@ -49,15 +49,15 @@ class GlobalMeasures:
 
     def begin(self, moment: Moment, saved: Saved | None) -> None:
         """Evaluate the start; raise CheckpointError if ``saved`` is damaged or of other data."""
-        team, regulariser = moment.team, self.plan.problem.regulariser
+        team, regularizer = moment.team, self.plan.problem.regularizer
         mean = team.mean(team.split(self.plan.X))
         if moment.mass is not None:
             mean = moment.mass.polar(mean)
         self.values = team.values(mean)
-        if regulariser is None:
+        if regularizer is None:
             self.reference = metrics.reference(team, mean, moment.mass)
         else:
-            self.composite = metrics.Composite.at(regulariser, team.gradient(mean))
+            self.composite = metrics.Composite.at(regularizer, team.gradient(mean))
             self.reference = metrics.composite_reference(team, mean, self.composite)
         if saved is None:
             return

@@ -28,8 +28,8 @@ def as_algorithm(given: object) -> AlgorithmBase:
     if isinstance(given, str):
         if given not in KINDS:
             raise SettingsError(
-                "algorithm must be one of the methods of docs/methods.md, such as destiny, destiny-momentum "
-                f"or destiny-newton; found {given!r}{did_you_mean(given, KINDS)}"
+                "algorithm must be a method of docs/methods.md, such as destiny, destiny-accelerated "
+                f"or averaged-model; found {given!r}{did_you_mean(given, KINDS)}"
             )
         default: AlgorithmBase = KINDS[given]()
         return default
@@ -141,7 +141,7 @@ class CheckedTopology(TopologyBase):
     """A network of a class of the user's own, whose matrices are checked, round by round, in every process.
 
     They must be doubly stochastic, or the agents would average to something else than the mean. Symmetric
-    they need not be: in a round an agent may hear one neighbour and talk to another. Members that the class
+    they need not be: in a round an agent may hear one neighbor and talk to another. Members that the class
     does not have are as in `TopologyBase`.
     """
 

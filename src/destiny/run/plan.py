@@ -13,9 +13,9 @@ from destiny.algorithms import METHODS
 from destiny.engines.mixers.plain import PLAIN, Messages
 from destiny.engines.same_settings import columns_of
 from destiny.errors import MismatchError, ProblemError, SettingsError
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.geometry.stiefel import SAFE_REGION, random_point, violation
-from destiny.problems import Centred, Separable
+from destiny.problems import Centered, Separable
 from destiny.problems.own_problem import as_problem, unwrap
 from destiny.problems.private_part import private_part
 from destiny.problems.private_products import PrivateProductsPCA
@@ -28,7 +28,7 @@ from destiny.protocols import (
     Objective,
     Problem,
     ProblemBase,
-    Regulariser,
+    Regularizer,
     Topology,
     TopologyBase,
     Trait,
@@ -39,7 +39,7 @@ from destiny.run.own import as_algorithm, as_topology, settings_of
 from destiny.run.parts.part import RunPart
 from destiny.storage.checkpoint import network_digest
 
-MARKED: tuple[Trait, ...] = ("regularised", "generalised")  # of methods that a refusal names
+MARKED: tuple[Trait, ...] = ("regularized", "generalized")  # of methods that a refusal names
 SYMMETRIC = 1e-10  # largest difference of two weights that must be equal: rounding
 
 
@@ -85,14 +85,14 @@ class Plan:
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be this run's."""
-        regulariser = self.problem.regulariser
+        regularizer = self.problem.regularizer
         table: dict[str, Any] = {
             "shape": list(self.X.shape),
             # Messages and the network first: settings may follow from them.
             "messages": str(self.messages),
             "network": network_digest(self.network),
             "settings": settings_of(self.algorithm),
-            "regulariser": None if regulariser is None else repr(regulariser),
+            "regularizer": None if regularizer is None else repr(regularizer),
         }
         for part in self.parts:
             table |= part.identity()
@@ -140,11 +140,11 @@ def parts_of(problem: ProblemBase, free: bool = True) -> tuple[RunPart, ...]:
     A part is imported when it is asked for: a plain run never sees those of others.
     """
     parts: list[RunPart] = []
-    if (centred := unwrap(problem, Centred)) is not None:
-        from destiny.run.parts.centring import Centring
+    if (centered := unwrap(problem, Centered)) is not None:
+        from destiny.run.parts.centering import Centering
 
-        parts.append(Centring(centred))
-    if problem.generalised:
+        parts.append(Centering(centered))
+    if problem.generalized:
         from destiny.run.parts.constraint import Constraint
 
         parts.append(Constraint())
@@ -191,10 +191,10 @@ def check_inputs(
         raise SettingsError(f"start must be {n} x {p} (or {d} x {n} x {p}); found shape {X.shape}")
     if not np.isfinite(X).all():
         raise SettingsError("start must be finite; found NaN or infinite entries")
-    if not ours.generalised and (worst := float(np.max(violation(X)))) > SAFE_REGION:
+    if not ours.generalized and (worst := float(np.max(violation(X)))) > SAFE_REGION:
         raise SettingsError(
             f"start must be near the manifold, ||X^T X - I|| <= 1/6; found {worst:.3g}: "
-            "orthonormalise its columns"
+            "orthonormalize its columns"
         )
     return ours, topology, np.broadcast_to(X, (d, n, p))
 
@@ -235,15 +235,15 @@ class Needs:
 
     kind: str
     agents: int
-    regulariser: Regulariser | None = None
-    generalised: bool = False
+    regularizer: Regularizer | None = None
+    generalized: bool = False
     noisy: bool = False
     """Whether noise may have made second moments indefinite."""
 
     @classmethod
     def of(cls, problem: ProblemBase) -> Needs:
         noisy = private_part(problem) is not None
-        return cls(problem.kind, problem.agents, problem.regulariser, problem.generalised, noisy)
+        return cls(problem.kind, problem.agents, problem.regularizer, problem.generalized, noisy)
 
 
 REFUSED: tuple[tuple[Callable[[About, Needs], bool], str], ...] = (
@@ -253,18 +253,18 @@ REFUSED: tuple[tuple[Callable[[About, Needs], bool], str], ...] = (
     ),
     (
         lambda about, needs: "alone" in about and needs.agents > 1,
-        "is a method for one agent; this problem has {needs.agents}: choose a decentralised method, or pool "
+        "is a method for one agent; this problem has {needs.agents}: choose a decentralized method, or pool "
         "the data (destiny.problems.pooled)",
     ),
     (
-        lambda about, needs: needs.regulariser is not None and "regularised" not in about,
-        "needs a smooth objective; this problem has the regulariser {needs.regulariser!r}: choose a method "
-        "with a prox ({regularised}), or leave the regulariser out",
+        lambda about, needs: needs.regularizer is not None and "regularized" not in about,
+        "needs a smooth objective; this problem has the regularizer {needs.regularizer!r}: choose a method "
+        "with a prox ({regularized}), or leave the regularizer out",
     ),
     (
-        lambda about, needs: needs.generalised and "generalised" not in about,
+        lambda about, needs: needs.generalized and "generalized" not in about,
         "keeps X^T X = I; this problem has the constraint X^T M X = I: choose a method for it "
-        "({generalised}), or leave M out",
+        "({generalized}), or leave M out",
     ),
     (
         lambda about, needs: needs.noisy and "semidefinite" in about,

@@ -1,4 +1,4 @@
-"""Histories drawn as curves (extra ``plot``), with the colours and names that reports use too."""
+"""Histories drawn as curves (extra ``plot``), with the colors and names that reports use too."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PANELS = {
     "consensus": "consensus error",
     "feasibility": "feasibility violation",
 }
-# Okabe and Ito's colours, told apart by colour-blind readers too; line styles help in print.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's colors, told apart by color-blind readers too; line styles help in print.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MARGIN = 0.04  # of the horizontal axis, on both sides
 DECADES = 1e3  # beyond, ticks between powers of ten tell nothing, and drawing them takes half of the time
@@ -86,9 +86,9 @@ def convergence(
         for k, (label, history) in enumerate(histories.items()):
             # The common start would be a needle at rounding errors.
             y = on_log_scale(history[column], (history["step"] > 0) | (column == "stationarity"))
-            colour, style = COLOURS[k % len(COLOURS)], STYLES[k // len(COLOURS) % len(STYLES)]
+            color, style = COLORS[k % len(COLORS)], STYLES[k // len(COLORS) % len(STYLES)]
             axis.plot(
-                history[abscissa], y, label=label, color=colour, linestyle=style, linewidth=1.6, **markers(y)
+                history[abscissa], y, label=label, color=color, linestyle=style, linewidth=1.6, **markers(y)
             )
         axis.set_yscale("log")
         low, high = axis.get_ylim()

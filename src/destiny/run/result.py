@@ -36,7 +36,7 @@ class RunOutcome:
     choice : str or None
         Which method was chosen and why, where none was given.
     mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
-        Where data were centred: what was subtracted and divided by.
+        Where data were centered: what was subtracted and divided by.
     """
 
     reason: str
@@ -102,8 +102,8 @@ class Result(RunOutcome):
     axes : ndarray (n, p) or None
         For PCA: the principal axes by Rayleigh-Ritz, largest variance first.
     mean, scale, target_mean : ndarray (n,), (n,) and (p,), or None
-        Where data were centred: what was subtracted from each column of the data, what it was divided by if
-        they were standardised, and for OLSR what was subtracted from the targets.
+        Where data were centered: what was subtracted from each column of the data, what it was divided by if
+        they were standardized, and for OLSR what was subtracted from the targets.
     agents : ndarray (d, n, p)
         The agents' own copies. On MPI, rank 0 has all of them and the other ranks their own.
     measures : Measures
@@ -127,13 +127,13 @@ class Result(RunOutcome):
     settings : dict
         The algorithm and its settings.
     message_kind : Messages
-        How messages travelled: plain, private, `destiny.Quantized` or of an extension.
+        How messages traveled: plain, private, `destiny.Quantized` or of an extension.
     data_bytes, least_bytes : int or None
         To hold ``bytes`` against: all data sent to one agent along the tree, where their number is known; and
         one n x p matrix from every other agent, the least that any method sends.
     interrupted : str or None
         Name of the signal that ended the run, if one did and the caller's handler returned.
-    regulariser : str or None
+    regularizer : str or None
         r of the objective f + r. X is then a proximal step from polar(mean of the agents' copies), with exact
         zeros, and the objective and the stationarity are those of f + r.
     """
@@ -155,7 +155,7 @@ class Result(RunOutcome):
     values: int = 0
     passes: float = 0.0
     message_kind: Messages = PLAIN
-    regulariser: str | None = None
+    regularizer: str | None = None
     data_bytes: int | None = None
     least_bytes: int = 0
 
@@ -165,10 +165,10 @@ class Result(RunOutcome):
         return sparsity(self.X)
 
     def details(self) -> list[str]:
-        """What the bytes are held against; the regulariser and the zeros of the answer, if there is one."""
+        """What the bytes are held against; the regularizer and the zeros of the answer, if there is one."""
         lines = [f"  for comparison, {self.references}"] if self.references else []
-        if self.regulariser is not None:
-            lines.append(f"  {100 * self.sparsity:.1f} % of the entries of X are zero, by {self.regulariser}")
+        if self.regularizer is not None:
+            lines.append(f"  {100 * self.sparsity:.1f} % of the entries of X are zero, by {self.regularizer}")
         return lines
 
     @property
@@ -228,8 +228,8 @@ class Result(RunOutcome):
             "seconds": self.seconds,
             **(
                 {}
-                if self.regulariser is None
-                else {"regulariser": self.regulariser, "sparsity": self.sparsity}
+                if self.regularizer is None
+                else {"regularizer": self.regularizer, "sparsity": self.sparsity}
             ),
             **{k: v if v - v == 0 else None for k, v in self.measures.as_dict().items()},
             "notes": self.notes,

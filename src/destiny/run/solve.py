@@ -18,7 +18,7 @@ from destiny.engines.team import Engine
 from destiny.errors import SettingsError
 from destiny.protocols import Algorithm, Array, Objective, Problem, Topology
 from destiny.protocols.link import INTERNET, Link
-from destiny.run.agreement import DecentralisedStop
+from destiny.run.agreement import LocalStop
 from destiny.run.answer import make_result
 from destiny.run.checkpoints import CheckpointFolder
 from destiny.run.driver import ALIKE, Driver
@@ -45,7 +45,7 @@ class SolveOptions:
     rounds: int = 10_000
     seconds: float | None = None
     tolerance: float = 1e-8
-    decentralised: bool = False
+    local_stopping: bool = False
     every: int = 10
     rules: Sequence[Rule] = ()
     checkpoint: str | Path | None = None
@@ -71,7 +71,7 @@ def solve(
     rounds: int = SolveOptions.rounds,
     seconds: float | None = SolveOptions.seconds,
     tolerance: float = SolveOptions.tolerance,
-    decentralised: bool = SolveOptions.decentralised,
+    local_stopping: bool = SolveOptions.local_stopping,
     every: int = SolveOptions.every,
     rules: Sequence[Rule] = SolveOptions.rules,
     checkpoint: str | Path | None = SolveOptions.checkpoint,
@@ -83,16 +83,16 @@ def solve(
     messages: Messages | str = SolveOptions.messages,
     link: Link = SolveOptions.link,
 ) -> Result:
-    """Minimise (1/d) sum f_i(X), plus r(X) if the problem has a regulariser, subject to X^T X = I.
+    """Minimize (1/d) sum f_i(X), plus r(X) if the problem has a regularizer, subject to X^T X = I.
 
-    The constraint of a `destiny.problems.Generalised` problem is X^T M X = I.
+    The constraint of a `destiny.problems.Generalized` problem is X^T M X = I.
 
     Parameters
     ----------
     problem : Problem, or a list of d objectives with ``value`` and ``gradient`` (then give ``start``)
-        What to minimise, with the data of each agent.
+        What to minimize, with the data of each agent.
     network : Network or a changing network with as many agents
-        Which agents are neighbours, and the weights of their averages.
+        Which agents are neighbors, and the weights of their averages.
     algorithm : Algorithm or its kind, optional
         The method; by default the one that is predicted to be fastest, as in `iterate`. `Result.choice` says
         which was chosen and why. `Destiny()`, or "destiny", is the paper's method.
@@ -108,11 +108,11 @@ def solve(
         Longest time of the run; both signs of det X share it.
     tolerance : float
         Converged when stationarity, consensus and feasibility are all below it; 0 means never.
-    decentralised : bool
+    local_stopping : bool
         Let the agents themselves detect convergence and agree on it, from local quantities and messages
-        to neighbours, instead of looking at the whole network. All stop after the same step.
+        to neighbors, instead of looking at the whole network. All stop after the same step.
     every : int
-        Measure every so many steps, and all steps of a method that takes few, as `DestinyNewton`; 0 means
+        Measure every so many steps, and all steps of a method that takes few, as `AveragedModel`; 0 means
         only at the start and the end.
     rules : sequence of Rule
         Further reasons to stop.
@@ -159,7 +159,7 @@ class Run:
     rules: Sequence[Rule]
     observed: GlobalMeasures
     label: str
-    agreement: DecentralisedStop | None = None
+    agreement: LocalStop | None = None
     store: CheckpointFolder | None = None
     twin: Run | None = None
     """A second run, from another start, that a part of this one may start."""
@@ -194,7 +194,7 @@ class Run:
                         stop.weakened(o.messages),
                         self.observed,
                         tolerance=o.tolerance,
-                        decentralised=o.decentralised,
+                        local_stopping=o.local_stopping,
                         remarks=[*self._notes(), *o.messages.remarks()],
                         signal=driver.signal,
                     )
@@ -267,7 +267,7 @@ def prepare(
     engine, title = o.engine or Local(), o.label or plan.algorithm.kind
 
     def make_run(plan: Plan, folder: Path | None, label: str, twin: Run | None = None) -> Run:
-        agreement = DecentralisedStop(plan.algorithm, plan.network, o.tolerance) if o.decentralised else None
+        agreement = LocalStop(plan.algorithm, plan.network, o.tolerance) if o.local_stopping else None
         store = None if folder is None else CheckpointFolder(folder, o.checkpoint_every, plan)
         if store is not None and o.resume:
             store.load(engine, plan.problem.agents)
@@ -286,8 +286,8 @@ def prepare(
 
 def _rules(o: SolveOptions, few_steps: bool) -> list[Rule]:
     """What ends a run, in the order in which it is asked."""
-    rules: list[Rule] = [] if o.decentralised else [Tolerance(o.tolerance)]
-    if few_steps and not o.decentralised and o.tolerance > 0:
+    rules: list[Rule] = [] if o.local_stopping else [Tolerance(o.tolerance)]
+    if few_steps and not o.local_stopping and o.tolerance > 0:
         rules.append(Exhausted())
     limits: list[Rule] = [] if o.seconds is None else [Seconds(o.seconds)]
     return [*rules, Diverged(), *o.rules, *limits, Rounds(o.rounds)]

@@ -53,7 +53,7 @@ def test_in_lockstep_it_takes_about_as_many_steps_as_the_synchronous_method():
     problem = small_problem("pca")
     agents = AsyncAgents(problem, NETWORK)
     first = measures(problem, agents.X)[0]
-    synchronous = destiny.solve(problem, NETWORK, destiny.DestinyMomentum(), tolerance=1e-8)
+    synchronous = destiny.solve(problem, NETWORK, destiny.DestinyAccelerated(), tolerance=1e-8)
     for _ in range(2 * synchronous.rounds):
         agents.lockstep()
     slope, apart, infeasible = measures(problem, agents.X)
@@ -73,7 +73,7 @@ def test_the_conservation_law_holds_at_every_event(kind, ahead):
         in_flight = sum(
             W[j, k] * (used[int(k)].total - used[j].inbox.total[at])
             for j in range(6)
-            for at, k in enumerate(agents.agents[j].neighbours)
+            for at, k in enumerate(agents.agents[j].neighbors)
         )
         H = sum(s.H for s in used)
         size = max(np.abs(s.total).max() for s in used) + np.abs(H).max()
@@ -138,7 +138,7 @@ def test_a_message_is_used_once_and_an_older_one_never():
     problem = small_problem("pca")
     agents = AsyncAgents(problem, NETWORK)
     agents.lockstep()
-    i = int(agents.agents[0].neighbours[0])
+    i = int(agents.agents[0].neighbors[0])
     old, new = agents.wake(i), agents.wake(i)
     state, agent, wake = agents.states[0], agents.agents[0], agents.algorithm.wake
     expected, _ = wake(state, [new], agent)
@@ -174,7 +174,7 @@ def pair(periods, late=0, ticks=600):
     return agents
 
 
-def test_agents_learn_how_fast_their_neighbours_are():
+def test_agents_learn_how_fast_their_neighbors_are():
     agents = pair((3, 1))
     rates = [float(s.inbox.rate[0]) for s in agents.states]
     assert rates[0] == pytest.approx(3, rel=0.05)
@@ -188,7 +188,7 @@ def test_agents_learn_how_fast_their_neighbours_are():
     assert pair((1, 1)).states[0].inbox.rate[0] == 1
 
 
-def test_a_slow_neighbour_is_not_taken_for_a_slow_line():
+def test_a_slow_neighbor_is_not_taken_for_a_slow_line():
     """Beside one that wakes a tenth of the time moves are as long as ever, and longer with late messages."""
     assert pair((1, 10)).states[0].delay < 1.2
     assert pair((1, 1), late=5).states[0].delay > 2.5
@@ -218,7 +218,7 @@ def test_what_is_computed_ahead_is_used_in_the_next_wake_and_half_of_the_move_is
 def test_momentum_of_the_tracking_makes_up_for_rounds_on_a_ring():
     """One exchange a step on a ring of 12, and no more of them than the synchronous method has rounds."""
     problem, ring = small_problem("pca", agents=12), destiny.networks.ring(12)
-    synchronous = destiny.solve(problem, ring, destiny.DestinyMomentum(), tolerance=1e-6)
+    synchronous = destiny.solve(problem, ring, destiny.DestinyAccelerated(), tolerance=1e-6)
     agents = AsyncAgents(problem, ring)
     first = measures(problem, agents.X)[0]
     for _ in range(int(1.5 * synchronous.rounds)):
@@ -234,13 +234,13 @@ def test_replay_of_a_log_gives_the_same_bits():
     logs = [[] for _ in agents.agents]
     for i in agents.chaos(np.random.default_rng(4), 500, loss=0.2):
         logs[i].append(agents.states[i].inbox.stamp)
-    neighbours = [agent.neighbours for agent in agents.agents]
+    neighbors = [agent.neighbors for agent in agents.agents]
     sent, done = {}, [0] * 6
     while any(done[i] < len(log) for i, log in enumerate(logs)):
         before = list(done)
         for i, log in enumerate(logs):
             while done[i] < len(log):
-                names = [(int(j), float(s)) for j, s in zip(neighbours[i], log[done[i]], strict=True) if s]
+                names = [(int(j), float(s)) for j, s in zip(neighbors[i], log[done[i]], strict=True) if s]
                 if not all(name in sent for name in names):
                     break
                 again.inboxes[i] = [sent[name] for name in names]
@@ -305,7 +305,7 @@ def test_one_agent_alone():
     assert destiny.stiefel.subspace_distance(agents.X[0], best) < 1e-7
 
 
-def test_the_residual_waits_until_every_neighbour_was_heard_and_then_goes_to_zero():
+def test_the_residual_waits_until_every_neighbor_was_heard_and_then_goes_to_zero():
     agents = AsyncAgents(small_problem("pca"), NETWORK)
     for _ in range(50):
         agents.wake(0)

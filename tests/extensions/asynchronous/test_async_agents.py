@@ -76,7 +76,7 @@ def test_agents_find_the_answer_of_the_pooled_data_and_the_log_makes_the_run_aga
     check_answers(party, outcomes)
     told = [e["why"] for e in party.log(0) if e["event"] == "messages"]
     assert told == [party.settings(0).disclosure]
-    assert "each neighbour learns all numbers" in told[0]
+    assert "each neighbor learns all numbers" in told[0]
     agents = replay(find_files([tmp_path]))
     assert all(one.same_bits for one in agents)
     for one, outcome in zip(agents, outcomes, strict=True):
@@ -150,7 +150,7 @@ def test_an_agent_that_has_lost_its_files_begins_anew_under_a_life_that_nobody_k
     outcomes = [others[0].end(), last.end(), others[1].end()]
     check_answers(party, outcomes)
     notes = [e["notes"] for e in party.log(1) if e["event"] == "resumed"]
-    assert notes == [["neighbours have heard of life 1"]]
+    assert notes == [["neighbors have heard of life 1"]]
 
 
 def test_damaged_checkpoints_are_passed_over(tmp_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_out_of_rounds_all_agents_end_with_an_answer_that_has_not_converged(tmp_
     assert all(one.same_bits for one in replay(find_files([tmp_path])))
 
 
-def test_a_neighbour_that_stays_away_is_named_at_the_deadline(tmp_path, monkeypatch):
+def test_a_neighbor_that_stays_away_is_named_at_the_deadline(tmp_path, monkeypatch):
     party = party_of(tmp_path, deadline=1)
     crash_at(monkeypatch, 1, [20])
     running = [party.thread(i) for i in range(3)]
@@ -263,7 +263,7 @@ def test_an_agent_whose_numbers_are_not_finite_any_more_ends_the_run(tmp_path, m
         ({"messages": "private = false\nbits = 8"}, "few bits cannot carry"),
         (
             {"problem": 'kind = "pca"\ndata = "data.npy"\np = 2\ncenter = true'},
-            "cannot centre data, which takes rounds",
+            "cannot center data, which takes rounds",
         ),
         (
             {"algorithm": 'kind = "destiny"', "run": "replay = true"},

@@ -53,7 +53,7 @@ def test_what_nothing_is_missing_from_stays(gain):
     assert friction.made_up(np.asarray(0.99)) == 0.99
 
 
-def test_without_a_motion_an_agent_believes_its_neighbours():
+def test_without_a_motion_an_agent_believes_its_neighbors():
     start = no_friction(np.zeros((4, 2)))
     still = next_friction(start, np.asarray(0.97), np.zeros((4, 2)), np.zeros((4, 2)), ONE)
     back = next_friction(start, np.asarray(0.97), np.ones((4, 2)), -np.ones((4, 2)), ONE)

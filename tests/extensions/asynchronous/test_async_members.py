@@ -66,7 +66,7 @@ def party_of(folder, network=LINKED, late=(), **changes) -> Party:
             text = path.read_text()
             for j in late:
                 around = sorted(int(edge.sum()) - j for edge in network.edges if j in edge)
-                text = text.replace(f"index = {j}\naddress", f"index = {j}\nneighbours = {around}\naddress")
+                text = text.replace(f"index = {j}\naddress", f"index = {j}\nneighbors = {around}\naddress")
             path.write_text(text)
     return party
 
@@ -145,7 +145,7 @@ def test_one_leaves_and_the_others_go_on_to_the_answer_without_it(tmp_path, monk
     running = [party.thread(i) for i in range(4)]
     go_on(running)
     assert "leaves as soon as its agent runs" in ask(party, 1)
-    with pytest.raises(Left, match="agent-1 has left the run for good, and its neighbours know") as error:
+    with pytest.raises(Left, match="agent-1 has left the run for good, and its neighbors know") as error:
         running[1].end()
     assert error.value.code == 0
     view, rest = running[0].view, [running[i] for i in (0, 2, 3)]
@@ -185,7 +185,7 @@ def test_a_place_that_nobody_takes_is_waited_for_by_nobody_and_who_comes_then_is
     running = [party.thread(i) for i in range(3)]
     check_answers(party, [one.end() for one in running], [0, 1, 2])
     check_replay(tmp_path, range(3))
-    with pytest.raises(Absent, match="no neighbour has let this agent in for 3 s"):
+    with pytest.raises(Absent, match="no neighbor has let this agent in for 3 s"):
         party.thread(3).end()
 
 
@@ -205,7 +205,7 @@ def test_who_calls_when_all_are_about_to_end_is_told_that_it_is_too_late(tmp_pat
 
 
 @pytest.mark.usefixtures("slowly")
-def test_who_will_not_come_back_is_taken_out_by_a_neighbour(tmp_path, monkeypatch):
+def test_who_will_not_come_back_is_taken_out_by_a_neighbor(tmp_path, monkeypatch):
     """Its files are gone, and it is not asked; were it alive, it would hear of it."""
     party = party_of(tmp_path)
     tell = AsyncAgent.tell
@@ -221,8 +221,8 @@ def test_who_will_not_come_back_is_taken_out_by_a_neighbour(tmp_path, monkeypatc
     assert isinstance(running[1].error, Crash)
     assert "takes agent-1 out of the run" in ask(party, 2, "agent-1")
     wait_for(lambda: running[2].view.members == [0, 2, 3], "agent 2 takes it out")
-    assert running[0].view.members is None  # one of its three neighbours says so
-    assert "others follow when more than half of their neighbours say so" in ask(party, 3, "1")
+    assert running[0].view.members is None  # one of its three neighbors says so
+    assert "others follow when more than half of their neighbors say so" in ask(party, 3, "1")
     wait_for(lambda: running[0].view.members == [0, 2, 3], "agent 0 hears of it")
     monkeypatch.setattr(AsyncAgent, "tell", tell)
     with pytest.raises(
@@ -256,7 +256,7 @@ def test_one_agent_cannot_take_others_out(tmp_path, monkeypatch):
         assert record_of(party, i)["standing"] == [MEMBER] * 3
         doubts = [e["why"] for e in party.log(i) if e["event"] == "members"]
         assert doubts == [
-            "agent-0 says that agent 1, agent 2 left: not believed before most neighbours say so"
+            "agent-0 says that agent 1, agent 2 left: not believed before most neighbors say so"
         ]
     running[0].join(PATIENCE)
 
@@ -272,7 +272,7 @@ def of(sender, standing):
         (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1, 3], [2, 2, 2, 2]),  # one of two
         (1, [2, 2, 4, 2], [2, 2, 2, 2], {3: [2, 2, 3, 2]}, [1, 2, 3], [2, 2, 4, 2]),  # two of three
         (1, [2, 2, 4, 2], [2, 2, 2, 2], {3: [2, 2, 3, 2]}, [1, 2], [2, 2, 2, 2]),  # agent 3 is no member
-        (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1], [2, 2, 4, 2]),  # the only neighbour
+        (1, [2, 2, 4, 2], [2, 2, 2, 2], {}, [1], [2, 2, 4, 2]),  # the only neighbor
         (1, [2, 3, 2, 2], [2, 2, 2, 2], {}, [1, 2, 3], [2, 3, 2, 2]),  # of itself
         (1, [2, 2, 4, 2], [2, 2, 3, 2], {}, [1, 2, 3], [2, 2, 4, 2]),  # the operator here has asked for it
         (1, [4, 2, 2, 2], [2, 2, 2, 2], {}, [1, 2, 3], [2, 2, 2, 2]),  # of the agent that hears it
@@ -324,7 +324,7 @@ def test_who_has_left_while_nobody_is_there_says_so_at_the_deadline(tmp_path):
     one = party.thread(1)
     wait_for(lambda: one.view and one.view.connections.is_open, "a start")
     with pytest.raises(Absent, match="agent-0 has been silent"):
-        one.end()  # it has not met its neighbours, and may not know what it has said in another life
+        one.end()  # it has not met its neighbors, and may not know what it has said in another life
     files = AsyncCheckpoints(
         party.out(1) / "checkpoints", identity(party.settings(1)), 1, ["agent-0", "agent-2"]
     )
@@ -375,7 +375,7 @@ def test_processes_leave_and_come_and_are_killed(tmp_path):
     for i in (0, 1, 3):
         running[i] = party.start(i)
     _, said = end(running[2])
-    assert "agent-2 has left the run for good, and its neighbours know" in said
+    assert "agent-2 has left the run for good, and its neighbors know" in said
     for i in (0, 1, 3):
         end(running[i])
     outcomes = [Outcome.read(party.out(i), identity(party.settings(i))) for i in (0, 1, 3)]
@@ -425,7 +425,7 @@ def test_a_set_that_falls_apart_is_named_at_the_deadline_and_an_operator_decides
     for i, names in ((0, "agent 2, agent 3"), (2, "agent 0"), (3, "agent 0")):
         with pytest.raises(Absent, match=f"nothing has been heard of {names} .* are not linked with each"):
             running[i].end()
-    ask(party, 2, "0")  # no neighbour, so it is named by its index
+    ask(party, 2, "0")  # no neighbor, so it is named by its index
     outcomes = [one.end() for one in [party.thread(2), party.thread(3)]]
     check_answers(party, outcomes, [2, 3])
 
@@ -433,7 +433,7 @@ def test_a_set_that_falls_apart_is_named_at_the_deadline_and_an_operator_decides
 @pytest.mark.parametrize(
     ("i", "name", "changes", "sentence"),
     [
-        (0, "agent-2", {"network": RING}, "'agent-2' is no neighbour of agent-0"),
+        (0, "agent-2", {"network": RING}, "'agent-2' is no neighbor of agent-0"),
         (0, "17", {}, "this run has agents 0 to 3; found 17"),
         (0, "agent-3", {"late": [3]}, "agent-3 has not come yet"),
         (0, None, {"algorithm": 'kind = "destiny"', "run": "checkpoint = 20"}, "nobody can leave"),
@@ -454,7 +454,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path, i, name, changes, sentence):
     [
         ("late = [4]", {}, "late must be indices from 0 to 3 of some agents"),
         ("late = [0, 1, 2, 3]", {}, "of some agents, not of all"),
-        ("late = [1]", {}, "needs neighbours, the indices of all its neighbours"),
+        ("late = [1]", {}, "needs neighbors, the indices of all its neighbors"),
         ("late = [1]", {"algorithm": 'kind = "destiny"', "run": "every = 5"}, "late is for asynchronous"),
         (
             "late = [1]",
@@ -494,14 +494,14 @@ def test_the_files_of_late_agents_are_written_with_what_they_need(tmp_path):
     weights += np.diag(1 - weights.sum(axis=1))  # of a path of three
     slowest = np.sort(np.abs(np.linalg.eigvalsh(weights)))[-2]
     assert settings.algorithm.lambda_ == pytest.approx(max(slowest, RING.lambda_))
-    assert {n.index: n.degree_in_file for n in settings.neighbours} == {1: 2, 3: 2}
+    assert {n.index: n.degree_in_file for n in settings.neighbors} == {1: 2, 3: 2}
 
 
 def test_several_changes_that_are_heard_of_at_once_are_counted_one_by_one(tmp_path):
     party = party_of(tmp_path, destiny.networks.complete(5), late=[4])
     settings, told = party.settings(4), []
     log = SimpleNamespace(report=lambda event, name, sentence: told.append(sentence))
-    view = SimpleNamespace(connections=SimpleNamespace(neighbours=settings.neighbours), event_log=log)
+    view = SimpleNamespace(connections=SimpleNamespace(neighbors=settings.neighbors), event_log=log)
     members = Membership(settings, None, AsyncCheckpoints(tmp_path / "files", {}, 4, []), view)
     first = first_standing(5, [4])
     members.keep(carried_out(asked(carried_out(asked(first, 1, joins=False)), 4, joins=True)))
@@ -526,7 +526,7 @@ def test_a_record_that_cannot_be_read_is_a_lost_one_and_one_that_was_written_is_
         assert not lost.may_change(0)
         assert not replace(lost, met=True).may_change(0)
     reasons = ["cannot be read (JSONDecodeError)", "cannot be read (KeyError)", "is of another run"]
-    assert files.notes == [f"{path} {why}; the agent asks its neighbours who takes part" for why in reasons]
+    assert files.notes == [f"{path} {why}; the agent asks its neighbors who takes part" for why in reasons]
     (tmp_path / "checkpoints" / "requests.json").write_text("[")
     with pytest.raises(DestinyError, match="remove it and ask again"):
         files.requests()

@@ -14,7 +14,7 @@ import destiny
 from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.transport.messages import HEADER, Header, Kind, Refusal
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.extensions.asynchronous.agents.async_exchange import MOST_LIVES, AsyncExchange, line_is_free
 from destiny.extensions.asynchronous.agents.belief import Trim
 from destiny.extensions.asynchronous.agents.message_codec import MessageCodec
@@ -57,7 +57,7 @@ class Line:
 
 @pytest.fixture
 def peer():
-    n = Neighbour("agent-1", 1, "127.0.0.1", 7001, "agent-1", False)
+    n = Neighbor("agent-1", 1, "127.0.0.1", 7001, "agent-1", False)
     n.connection = line = Line()
     yield n
     line.socket.close()
@@ -67,7 +67,7 @@ def peer():
 @pytest.fixture
 def exchange(peer):
     connections = SimpleNamespace(
-        neighbours=[peer], mark=0, wake=lambda: None, limits=SimpleNamespace(largest=10_000, rounds=1000)
+        neighbors=[peer], mark=0, wake=lambda: None, limits=SimpleNamespace(largest=10_000, rounds=1000)
     )
     codec = MessageCodec.of(METHOD, problem().shape, 3)
     one = AsyncExchange(connections, NETWORK, 0, Outbox(), METHOD, codec, np.zeros(3))
@@ -167,22 +167,22 @@ def test_a_false_echo_of_a_late_life_is_refused_and_changes_nothing(exchange, pe
     assert exchange.take() == []
 
 
-def test_a_neighbour_reminds_this_agent_of_a_forgotten_life_once(exchange, peer):
+def test_a_neighbor_reminds_this_agent_of_a_forgotten_life_once(exchange, peer):
     exchange.check_request(peer, need=0, mark=7)
     exchange.check_request(peer, need=0, mark=7)  # again, before this agent has seen to it
     assert (exchange.is_forgotten, exchange.life_heard) == (True, 7)
     exchange.life = 8
     with pytest.raises(Refusal, match="heard life 9 of this agent, which is in life 8"):
         exchange.check_request(peer, need=0, mark=9)
-    other = Neighbour("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
+    other = Neighbor("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
     exchange.check_request(other, need=0, mark=9)  # it may have heard more than the first
     assert exchange.life_heard == 9
 
 
-def test_what_is_said_of_a_neighbour_is_believed_from_itself_alone(exchange, peer):
+def test_what_is_said_of_a_neighbor_is_believed_from_itself_alone(exchange, peer):
     """A false stamp is not passed on to the agent that it is about, which would refuse who passes it on."""
-    third = Neighbour("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
-    exchange.connections.neighbours.append(third)
+    third = Neighbor("agent-2", 2, "127.0.0.1", 7002, "agent-2", False)
+    exchange.connections.neighbors.append(third)
     (letter,) = letters(1)
     stamps = letter.stamps.copy()
     stamps[2] = LIFE + 5000.0  # agent 2 has never sent that

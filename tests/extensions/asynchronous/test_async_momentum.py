@@ -17,7 +17,7 @@ UPHILL, DOWNHILL = np.eye(3), -np.eye(3)
 
 
 def after(momentum, tracker, move, delay=1.0, cosine=0.0, slower=1.0, own_word=1.0):
-    """The next momentum of an agent whose neighbours have the same age and ceiling."""
+    """The next momentum of an agent whose neighbors have the same age and ceiling."""
     near = replace(momentum, cosine=np.asarray(cosine))
     return next_momentum(near, tracker * np.eye(3), move, delay * ONE, slower, own_word)
 
@@ -43,7 +43,7 @@ def test_downhill_the_age_grows_as_in_nesterovs_sequence():
     assert watched(1e9, 1.0).mu == 0.999
 
 
-def test_uphill_the_age_is_halved_unless_the_neighbours_go_downhill():
+def test_uphill_the_age_is_halved_unless_the_neighbors_go_downhill():
     momentum = watched(40.0, 1.0, wakes=0.0)
     assert after(momentum, 1.0, UPHILL).age == 20
     damping = 3 / 43
@@ -81,8 +81,8 @@ def test_growth_counts_where_it_is_more_than_noise():
     assert after(watched(40.0, 1.0), 2.5, UPHILL, delay=2.0).ceiling == 20
 
 
-def test_a_slow_agent_watches_by_the_wakes_of_its_neighbours():
-    """What only it knows grows in a few of its own wakes, in which its neighbours make many moves."""
+def test_a_slow_agent_watches_by_the_wakes_of_its_neighbors():
+    """What only it knows grows in a few of its own wakes, in which its neighbors make many moves."""
     soon = watched(40.0, 1.0, wakes=30.0)
     assert after(soon, 1.3, UPHILL).ceiling == AGE_MOST
     assert after(soon, 1.3, UPHILL, slower=20.0).ceiling == 20
@@ -97,7 +97,7 @@ def test_without_gradient_or_move_nothing_is_uphill():
 
 
 def heard(cosine, cosines, rate, uses=1.0, age=40.0):
-    """The mean cosine of an agent of a ring and its two neighbours, and the momentum that follows."""
+    """The mean cosine of an agent of a ring and its two neighbors, and the momentum that follows."""
     agents = AsyncAgents(small_problem("pca", 6), destiny.networks.ring(6))
     state, agent = agents.states[0], agents.agents[0]
     news = replace(
@@ -114,7 +114,7 @@ def heard(cosine, cosines, rate, uses=1.0, age=40.0):
 
 
 def test_a_word_counts_by_how_slow_its_speaker_is():
-    """On a ring all weights are 1/3; rates are wakes of the neighbours during one of this agent."""
+    """On a ring all weights are 1/3; rates are wakes of the neighbors during one of this agent."""
     assert heard(0.3, [-0.6, -0.6], [1.0, 1.0])[0] == pytest.approx(-0.3)
     assert heard(0.3, [-0.6, -0.6], [10.0, 10.0])[0] == pytest.approx((0.3 - 0.12) / 1.2)
     assert heard(0.3, [-0.6, 0.0], [0.1, 1.0])[0] == pytest.approx((0.3 - 6.0) / 12)
@@ -132,7 +132,7 @@ def test_a_fast_agent_does_not_restart_where_a_slow_one_goes_downhill():
 
 
 def test_who_is_silent_for_long_has_no_more_to_say_than_others():
-    """Its rate sinks for ever; its last word must not keep its neighbours from restarts."""
+    """Its rate sinks for ever; its last word must not keep its neighbors from restarts."""
     assert heard(1.0, [-1.0, 1.0], [1e-9, 1.0], uses=40.0)[0] == pytest.approx((2 - 20) / 22)
     cosine, momentum = heard(1.0, [-1.0, 1.0], [1e-9, 1.0], uses=41.0)
     assert cosine == pytest.approx(1 / 3)
@@ -140,7 +140,7 @@ def test_who_is_silent_for_long_has_no_more_to_say_than_others():
 
 
 def test_on_a_long_ring_a_word_is_mostly_hearsay():
-    """Cosines of an agent and two neighbours are noise there; what they tell is a mean over many."""
+    """Cosines of an agent and two neighbors are noise there; what they tell is a mean over many."""
     told = after(watched(40.0, 1.0), 1.0, UPHILL, cosine=-0.2, own_word=0.25)
     assert told.cosine == pytest.approx(0.75 * -0.2 + 0.25)
     shares = [asynchronous.DestinyAsync(lambda_=x).own_word for x in (0.0, 0.87, 0.95, 0.9875)]

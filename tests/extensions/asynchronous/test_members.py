@@ -60,7 +60,7 @@ def talk(agents, i, to):
 def all_talk(agents, rounds, among=range(4)):
     for _ in range(rounds):
         for i in among:
-            talk(agents, i, [j for j in agents.agents[i].neighbours if j in among])
+            talk(agents, i, [j for j in agents.agents[i].neighbors if j in among])
 
 
 def change(agents, i):
@@ -97,7 +97,7 @@ def test_an_agent_among_members_has_its_row_of_the_restricted_weights():
     W = RING.at(0)
     near = AmongMembers(HostedAgent(0, Nothing(), W), standing)
     row = restricted(W, [0, 2, 3]).toarray()[0]
-    assert near.neighbours.tolist() == [3]
+    assert near.neighbors.tolist() == [3]
     assert near.weights.tolist() == [row[3]]
     assert near.own_weight == pytest.approx(row[0], abs=1e-15)
     assert mixing_of(W, [0, 2]) is None
@@ -174,7 +174,7 @@ def test_an_agent_that_does_not_know_that_it_was_taken_out_is_not_listened_to():
     assert not agents.algorithm.takes_part(agents.states[2], agents.agents[2])
 
 
-def test_who_leaves_goes_when_all_its_neighbours_know():
+def test_who_leaves_goes_when_all_its_neighbors_know():
     agents = restless()
     ask(agents, 2, 2)
     assert change(agents, 2)
@@ -188,7 +188,7 @@ def test_who_leaves_goes_when_all_its_neighbours_know():
     assert all(member_ids(s.standing) == [0, 1, 3] for s in agents.states)
 
 
-def test_who_leaves_need_not_wait_for_a_neighbour_that_others_have_heard_from():
+def test_who_leaves_need_not_wait_for_a_neighbor_that_others_have_heard_from():
     agents = restless(chance=1.0, least=0)
     ask(agents, 2, 2)
     assert change(agents, 2)
@@ -244,7 +244,7 @@ def random_run(seed):
         if agents.time > 400:
             return
         if removals and rng.random() < 0.002:
-            agents.ask(i, int(rng.choice(hosts[i].neighbours)), joins=False)
+            agents.ask(i, int(rng.choice(hosts[i].neighbors)), joins=False)
         yield agents, i
 
 

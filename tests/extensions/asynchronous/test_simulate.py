@@ -7,7 +7,7 @@ import pytest
 
 import destiny
 from benchmarks import asynchrony as benchmark
-from destiny import DestinyMomentum
+from destiny import DestinyAccelerated
 from destiny.errors import MismatchError, SettingsError
 from destiny.extensions import asynchronous
 from destiny.extensions.asynchronous import DestinyAsync, World, simulate
@@ -57,10 +57,10 @@ def test_agents_of_a_dense_network_come_to_rest_though_all_they_hear_is_old(worl
     assert destiny.stiefel.subspace_distance(result.X, pooled) < 1e-3
 
 
-@pytest.mark.parametrize("decentralised", [False, True])
-def test_messages_leave_at_once_if_the_gradient_was_computed_ahead(decentralised):
+@pytest.mark.parametrize("local_stopping", [False, True])
+def test_messages_leave_at_once_if_the_gradient_was_computed_ahead(local_stopping):
     method = DestinyAsync(lambda_=0.5)
-    method = TerminationDetection(method, 1e-6) if decentralised else method
+    method = TerminationDetection(method, 1e-6) if local_stopping else method
     W = NETWORK.at(0)
     hosts = [HostedAgent(i, PROBLEM.host([i]), W) for i in range(6)]
     X = np.repeat(destiny.stiefel.random_point(12, 3, seed=0)[None], 6, axis=0)
@@ -110,7 +110,7 @@ def test_a_barrier_waits_while_an_agent_repeats_what_it_lost():
     """The earlier the checkpoint that it comes back from, the longer."""
     seconds = [
         simulate(
-            PROBLEM, NETWORK, World(crash=200, down=1, **lost), DestinyMomentum(), tolerance=1e-5
+            PROBLEM, NETWORK, World(crash=200, down=1, **lost), DestinyAccelerated(), tolerance=1e-5
         ).seconds
         for lost in ({"checkpoint": 1}, {"checkpoint": 1, "older": 1.0}, {"checkpoint": 1, "forget": 1.0})
     ]
@@ -119,7 +119,7 @@ def test_a_barrier_waits_while_an_agent_repeats_what_it_lost():
 
 def test_naps_keep_a_barrier_waiting_and_others_go_on_without():
     world = World(naps=0.02, seed=3)
-    barrier = simulate(PROBLEM, NETWORK, world, DestinyMomentum(), tolerance=1e-5)
+    barrier = simulate(PROBLEM, NETWORK, world, DestinyAccelerated(), tolerance=1e-5)
     free = simulate(PROBLEM, NETWORK, world, tolerance=1e-5)
     assert free.converged
     assert barrier.activity.shares()["waiting"].mean() > 0.3
@@ -129,15 +129,15 @@ def test_naps_keep_a_barrier_waiting_and_others_go_on_without():
 
 def test_agents_agree_to_stop_by_themselves():
     world = World(speeds="straggler", slowest=5, delay=1, loss=0.1)
-    result = simulate(PROBLEM, NETWORK, world, tolerance=1e-6, decentralised=True)
+    result = simulate(PROBLEM, NETWORK, world, tolerance=1e-6, local_stopping=True)
     assert result.converged
     assert "agreed" in result.reason
     assert result.measures.worst < 2e-6
 
 
 def test_a_synchronous_run_in_a_world_is_the_run_of_solve_with_another_clock():
-    plain = destiny.solve(PROBLEM, NETWORK, DestinyMomentum())
-    result = simulate(PROBLEM, NETWORK, World(speeds="straggler", loss=0.1), DestinyMomentum())
+    plain = destiny.solve(PROBLEM, NETWORK, DestinyAccelerated())
+    result = simulate(PROBLEM, NETWORK, World(speeds="straggler", loss=0.1), DestinyAccelerated())
     assert np.array_equal(plain.agents, result.agents)
     assert (plain.steps, plain.rounds, plain.scalars) == (result.steps, result.rounds, result.scalars)
     assert result.history["seconds"][-1] == result.seconds
@@ -145,20 +145,20 @@ def test_a_synchronous_run_in_a_world_is_the_run_of_solve_with_another_clock():
 
 def test_without_jitter_delay_and_loss_a_round_takes_one_second():
     """Each step has one gradient and a round, further rounds and gradients take a second each."""
-    result = simulate(PROBLEM, NETWORK, World(jitter=0), DestinyMomentum(), tolerance=1e-6)
+    result = simulate(PROBLEM, NETWORK, World(jitter=0), DestinyAccelerated(), tolerance=1e-6)
     extra = result.gradients - result.steps  # of the start, and looks at the curvature
     rounds = result.rounds - result.steps  # of the start, where the gradients come before the first
     assert result.seconds == result.steps + extra + rounds - (extra > 0)
     assert np.allclose(result.activity.waiting, 0, atol=1e-9)
-    free = simulate(PROBLEM, NETWORK, World(jitter=0, exchange=0), DestinyMomentum(), tolerance=1e-6)
+    free = simulate(PROBLEM, NETWORK, World(jitter=0, exchange=0), DestinyAccelerated(), tolerance=1e-6)
     assert free.seconds == free.gradients
 
 
 def test_the_slowest_agent_sets_the_pace_of_a_barrier_and_not_of_an_asynchronous_run():
     times = np.array([1, 1, 1, 1, 1, 10.0])
     world = World(speeds=list(times), jitter=0)
-    barrier = simulate(PROBLEM, NETWORK, world, DestinyMomentum(), tolerance=1e-6)
-    equal = simulate(PROBLEM, NETWORK, World(jitter=0), DestinyMomentum(), tolerance=1e-6)
+    barrier = simulate(PROBLEM, NETWORK, world, DestinyAccelerated(), tolerance=1e-6)
+    equal = simulate(PROBLEM, NETWORK, World(jitter=0), DestinyAccelerated(), tolerance=1e-6)
     assert barrier.seconds == pytest.approx(10 * equal.seconds)
     shares = barrier.activity.shares()
     assert shares["working"][-1] == pytest.approx(1, abs=1e-9)
@@ -172,8 +172,8 @@ def test_the_slowest_agent_sets_the_pace_of_a_barrier_and_not_of_an_asynchronous
 def test_a_lost_message_costs_a_barrier_its_timeout():
     """With one link, a step ends when both messages are there; a lost one is sent again a second later."""
     pair, problem = destiny.networks.complete(2), small_problem("pca", agents=2)
-    plain = simulate(problem, pair, World(jitter=0), DestinyMomentum(), tolerance=1e-6)
-    lossy = simulate(problem, pair, World(jitter=0, loss=0.5, seed=1), DestinyMomentum(), tolerance=1e-6)
+    plain = simulate(problem, pair, World(jitter=0), DestinyAccelerated(), tolerance=1e-6)
+    lossy = simulate(problem, pair, World(jitter=0, loss=0.5, seed=1), DestinyAccelerated(), tolerance=1e-6)
     assert lossy.rounds == plain.rounds
     assert lossy.messages == 2 * plain.rounds + lossy.lost
     assert plain.seconds + lossy.lost / 2 <= lossy.seconds <= plain.seconds + lossy.lost
@@ -181,7 +181,7 @@ def test_a_lost_message_costs_a_barrier_its_timeout():
 
 def test_measured_traces_are_followed_and_repeated():
     world = World(traces=[[1.0, 3.0]] * 6, exchange=0)
-    result = simulate(PROBLEM, NETWORK, world, DestinyMomentum(), tolerance=1e-6)
+    result = simulate(PROBLEM, NETWORK, world, DestinyAccelerated(), tolerance=1e-6)
     assert result.seconds == pytest.approx(2 * result.gradients, abs=1)
 
 
@@ -208,7 +208,7 @@ def test_traces_that_are_not_numbers_are_refused(tmp_path, content, complaint):
 
 
 def test_out_of_time_is_said_and_nothing_is_claimed():
-    for method in (DestinyAsync(), DestinyMomentum()):
+    for method in (DestinyAsync(), DestinyAccelerated()):
         result = simulate(PROBLEM, NETWORK, World(), method, seconds=20)
         assert not result.converged
         assert result.reason.startswith("out of time")
@@ -217,9 +217,13 @@ def test_out_of_time_is_said_and_nothing_is_claimed():
 
 def test_methods_are_compared_in_one_world():
     comparison = destiny.compare(
-        PROBLEM, NETWORK, [DestinyAsync(), DestinyMomentum()], world=World(speeds="straggler"), tolerance=1e-5
+        PROBLEM,
+        NETWORK,
+        [DestinyAsync(), DestinyAccelerated()],
+        world=World(speeds="straggler"),
+        tolerance=1e-5,
     )
-    assert set(comparison.results) == {"destiny-async", "destiny-momentum"}
+    assert set(comparison.results) == {"destiny-async", "destiny-accelerated"}
     assert "sages" in str(comparison)
     line, *_ = (axes := comparison.plot())[0].get_lines()
     assert axes[0].get_xlabel() == "simulated seconds"
@@ -227,7 +231,7 @@ def test_methods_are_compared_in_one_world():
     assert comparison.plot(x="round")[0].get_xlabel() == "rounds of communication"
     assert all(r.converged for r in comparison.results.values())
     # Without a world nothing is simulated, and nothing is said of it.
-    assert "sages" not in str(destiny.compare(PROBLEM, NETWORK, [DestinyMomentum()], rounds=100))
+    assert "sages" not in str(destiny.compare(PROBLEM, NETWORK, [DestinyAccelerated()], rounds=100))
 
 
 @pytest.mark.parametrize(
@@ -253,10 +257,10 @@ def test_what_does_not_go_together_is_refused():
     lossy = destiny.networks.link_loss(NETWORK, 0.1)
     with pytest.raises(SettingsError, match="cannot change from round to round"):
         simulate(PROBLEM, lossy)
-    centred = destiny.problems.Centred(PROBLEM)
+    centered = destiny.problems.Centered(PROBLEM)
     with pytest.raises(MismatchError, match="subtract the means"):
-        simulate(centred, NETWORK)
-    sparse = destiny.problems.regularised(PROBLEM, destiny.problems.L1(0.1))
+        simulate(centered, NETWORK)
+    sparse = destiny.problems.regularized(PROBLEM, destiny.problems.L1(0.1))
     with pytest.raises(MismatchError, match="smooth objective"):
         simulate(sparse, NETWORK)
     with pytest.raises(SettingsError, match="seconds"):
@@ -297,7 +301,7 @@ def test_what_agents_call_small_is_what_an_observer_measures(seed):
     """Their residuals are relative to trackers of the size of the first gradients."""
     problem = destiny.problems.pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=6, seed=seed)
     result = asynchronous.simulate(
-        problem, destiny.networks.ring(6), seed=seed, tolerance=1e-6, decentralised=True, every=0
+        problem, destiny.networks.ring(6), seed=seed, tolerance=1e-6, local_stopping=True, every=0
     )
     assert result.converged
     assert 1e-6 / 30 < result.measures.worst < 1e-6

@@ -33,7 +33,7 @@ def answer_of(members, silos=SILOS):
     return vectors[:, -2:]
 
 
-@pytest.mark.parametrize("decentralised", [False, True])
+@pytest.mark.parametrize("local_stopping", [False, True])
 @pytest.mark.parametrize(
     ("world", "members"),
     [
@@ -43,13 +43,13 @@ def answer_of(members, silos=SILOS):
         ({"leave": [[2, 150]], "join": [[5, 60]], "loss": 0.2, "delay": 1, "crash": 150}, [0, 1, 3, 4, 5]),
     ],
 )
-def test_the_answer_is_that_of_those_who_take_part_in_the_end(world, members, decentralised):
+def test_the_answer_is_that_of_those_who_take_part_in_the_end(world, members, local_stopping):
     result = asynchronous.simulate(
         PROBLEM,
         NETWORK,
         asynchronous.World(seed=1, **world),
         tolerance=1e-6,
-        decentralised=decentralised,
+        local_stopping=local_stopping,
         seconds=10_000,
     )
     assert result.converged
@@ -80,7 +80,7 @@ def random_world(rng):
 @pytest.mark.parametrize("seed", range(6))
 def test_agents_agree_on_the_set_and_stop_with_its_answer_whatever_happens(seed):
     world, problem = random_world(np.random.default_rng(seed)), destiny.problems.PCA([a.T for a in EASY], p=2)
-    result = asynchronous.simulate(problem, NETWORK, world, tolerance=1e-4, decentralised=True, every=100)
+    result = asynchronous.simulate(problem, NETWORK, world, tolerance=1e-4, local_stopping=True, every=100)
     members = [int(i) for i in result.notes[0].split("agents ")[1].split(", who")[0].split(",")]
     assert result.converged, result
     assert destiny.stiefel.subspace_distance(result.X, answer_of(members, EASY)) < 1e-2
@@ -90,7 +90,7 @@ def test_agents_agree_on_the_set_and_stop_with_its_answer_whatever_happens(seed)
 
 def test_who_comes_or_wants_to_leave_when_all_have_agreed_is_too_late():
     world = asynchronous.World(join=[[5, 3000]], leave=[[2, 4000]], seed=1)
-    result = asynchronous.simulate(PROBLEM, NETWORK, world, tolerance=1e-5, decentralised=True)
+    result = asynchronous.simulate(PROBLEM, NETWORK, world, tolerance=1e-5, local_stopping=True)
     assert result.converged
     assert result.seconds < 3000
     assert destiny.stiefel.subspace_distance(result.X, answer_of(range(5))) < 1e-3
@@ -128,7 +128,7 @@ def test_the_conservation_law_holds_over_the_new_set_once_all_of_it_has_woken():
         if set(used) != {0, 1, 3, 4, 5}:
             continue
         now = restricted(W, agents.members).toarray()
-        near = {j: [k for k in hosts[j].neighbours if k in agents.members] for j in used}
+        near = {j: [k for k in hosts[j].neighbors if k in agents.members] for j in used}
         held = sum(s.D - (1 - now[j, j]) * s.flow for j, s in used.items())
         in_flight = sum(
             now[j, k] * (used[int(k)].total - used[j].inbox.total[at])
@@ -149,7 +149,7 @@ def test_weights_of_those_who_stay_are_symmetric_and_add_up_to_one():
     np.testing.assert_allclose(new.sum(axis=0), 1, atol=1e-15)
     stay = np.ix_([0, 1, 3, 4, 5], [0, 1, 3, 4, 5])
     off = ~np.eye(5, dtype=bool)
-    assert np.array_equal(new[stay][off], W[stay][off])  # nobody but its neighbours had to know
+    assert np.array_equal(new[stay][off], W[stay][off])  # nobody but its neighbors had to know
     assert new[2, 2] == 1
 
 

@@ -97,7 +97,7 @@ def test_an_agent_that_is_done_answers_without_moving_and_brings_the_others_home
                     if not done:
                         agents.restart(3, start)
                     done[i] = agents.states[i].X
-            for j in agent.neighbours:
+            for j in agent.neighbors:
                 agents.deliver(letter, j)
         if len(done) == NETWORK.agents:
             break
@@ -112,7 +112,7 @@ def test_who_gives_up_ends_everybody():
     agents.lockstep()
     agents.states[0] = method.give_up(agents.states[0], agents.agents[0])
     agents.states[0], letter = method.answer(agents.states[0], [], agents.agents[0])
-    for j in agents.agents[0].neighbours:
+    for j in agents.agents[0].neighbors:
         agents.deliver(letter, j)
         agents.wake(j)
         assert method.ended(agents.states[j])

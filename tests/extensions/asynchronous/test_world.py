@@ -12,7 +12,7 @@ TABLES = {
     "problem": {"kind": "pca", "agents": 5, "p": 2, "synthetic": {"n": 8, "m": 60, "xi": 0.5}},
     "network": {"kind": "ring"},
     "world": {"speeds": "straggler", "slowest": 4, "loss": 0.1},
-    "algorithm": [{"kind": "destiny-async"}, {"kind": "destiny-momentum"}],
+    "algorithm": [{"kind": "destiny-async"}, {"kind": "destiny-accelerated"}],
     "stop": {"tolerance": 1e-4, "seconds": 2000},
 }
 
@@ -105,13 +105,13 @@ def test_a_file_without_a_method_takes_the_asynchronous_one_where_it_fits(
     kinds = {}
     for name, changes in {
         "smooth": {},
-        "regularised": {"problem": TABLES["problem"] | {"regulariser": {"kind": "l1", "weight": 0.01}}},
+        "regularized": {"problem": TABLES["problem"] | {"regularizer": {"kind": "l1", "weight": 0.01}}},
     }.items():
         out = tmp_path / name
         assert main(monkeypatch, "run", write(algorithm=None, **changes), "--out", out) in (0, 3)
         (summary,) = json.loads((out / "summary.json").read_text())
         kinds[name] = summary["settings"]["kind"]
-    assert kinds == {"smooth": "destiny-async", "regularised": "destiny-prox"}
+    assert kinds == {"smooth": "destiny-async", "regularized": "destiny-prox"}
     capsys.readouterr()
 
 
@@ -120,4 +120,4 @@ def test_the_doctor_says_what_it_does_not_predict(write, monkeypatch, capsys):
     page = capsys.readouterr().out
     assert "destiny-async  it has no rounds" in page
     assert "not in [world]" in page
-    assert "destiny-momentum  about" in page
+    assert "destiny-accelerated  about" in page

@@ -1,4 +1,4 @@
-"""Agents that clip what neighbours send, and agents with mini-batches: the bits of one process."""
+"""Agents that clip what neighbors send, and agents with mini-batches: the bits of one process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIP = "private = false\nclip = 1"
 FIXED = "rounds = 80\ntolerance = 0"
 
 
-@pytest.mark.parametrize("kind", ["dgd", "destiny-momentum"])
+@pytest.mark.parametrize("kind", ["dgd", "destiny-accelerated"])
 def test_clipped_messages_are_the_same_bits_as_in_one_process(kind, tmp_path):
     party = Party(tmp_path, COMPLETE, algorithm=f'kind = "{kind}"', messages=CLIP, stop=FIXED)
     outcomes = party.go()
@@ -25,11 +25,11 @@ def test_clipped_messages_are_the_same_bits_as_in_one_process(kind, tmp_path):
         assert not outcome.converged
         assert any("the answer is approximate" in note for note in outcome.notes)
     said = [e["why"] for e in party.log(0) if e["event"] == "messages"]
-    assert "messages clipped for 1 Byzantine neighbour" in said[0]
+    assert "messages clipped for 1 Byzantine neighbor" in said[0]
 
 
 def test_an_agreement_of_clipped_agents_is_no_convergence(tmp_path):
-    algorithm = 'kind = "destiny-momentum"'
+    algorithm = 'kind = "destiny-accelerated"'
     party = Party(
         tmp_path, COMPLETE, algorithm=algorithm, messages=CLIP, stop="rounds = 900\ntolerance = 0.1"
     )
@@ -77,7 +77,7 @@ def test_what_cannot_be_is_refused_in_the_file(tmp_path):
         [
             (COMPLETE, "clip = 1", r"clip = 1 cannot go with private messages.* write private = false"),
             (COMPLETE, "private = true\nclip = 1", "one kind of messages; .* one of private, clip"),
-            (ring, CLIP, r"\[messages\] clip = 1 needs 3 neighbours or more"),
+            (ring, CLIP, r"\[messages\] clip = 1 needs 3 neighbors or more"),
         ]
     ):
         with pytest.raises(SettingsError, match=sentence):

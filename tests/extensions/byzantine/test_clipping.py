@@ -1,4 +1,4 @@
-"""Clipped mixing against its formula, and what it is worth when neighbours lie."""
+"""Clipped mixing against its formula, and what it is worth when neighbors lie."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import destiny
 from benchmarks import liars as benchmark
 from benchmarks.rows import read
-from destiny.algorithms import DGD, DestinyMomentum, DestinyNewton
+from destiny.algorithms import DGD, AveragedModel, DestinyAccelerated
 from destiny.engines import Local
 from destiny.engines.mixers import from_keys
 from destiny.extensions import byzantine
@@ -14,7 +14,7 @@ from destiny.extensions.byzantine.attacks import ATTACKS, Byzantine
 from destiny.extensions.byzantine.clipped import clipped_mean
 from destiny.geometry import stiefel
 from tests.helpers import ROOT
-from tests.helpers.small_problems import agents_of, generalised, small_problem
+from tests.helpers.small_problems import agents_of, generalized, small_problem
 
 D = 12
 NETWORK = destiny.networks.erdos_renyi(D, prob=0.7, seed=0)
@@ -90,23 +90,23 @@ def test_without_liars_the_answer_is_near_and_the_run_says_that_it_is_approximat
     assert not result.converged
     assert any("approximate" in note for note in result.notes)
     assert result.summary()["clip"] == result.message_kind.byzantine == 1
-    assert "messages clipped for 1 Byzantine neighbour" in str(result)
+    assert "messages clipped for 1 Byzantine neighbor" in str(result)
     assert "messages carry no exact averages" in result.choice
 
 
 def test_agreement_among_clipped_agents_is_no_convergence():
     problem = destiny.problems.PCA([spread_out().data.load(0).table] * D, 2)  # agents that all hold the same
     options = {"rounds": 2000, "tolerance": 1e-7}
-    for decentralised in (False, True):
+    for local_stopping in (False, True):
         result = destiny.solve(
-            problem, NETWORK, DestinyMomentum(), messages=CLIP, decentralised=decentralised, **options
+            problem, NETWORK, DestinyAccelerated(), messages=CLIP, local_stopping=local_stopping, **options
         )
         assert not result.converged
         assert result.reason.startswith("settled, but not known to be exact with messages clipped")
         assert "converged" not in result.reason
 
 
-@pytest.mark.parametrize("method", [DGD(), DestinyMomentum()], ids=lambda m: m.kind)
+@pytest.mark.parametrize("method", [DGD(), DestinyAccelerated()], ids=lambda m: m.kind)
 def test_same_bits_for_any_number_of_threads_and_after_a_resumption(method, tmp_path):
     problem = small_problem("pca", D)
     options = {"messages": CLIP, "tolerance": 0.0, "every": 20}
@@ -132,21 +132,21 @@ def test_a_lie_is_a_function_of_seed_agent_and_round():
     assert not (once.agents == other.agents).all()
 
 
-CENTRED = destiny.problems.centred(small_problem("pca", D))
+CENTERED = destiny.problems.centered(small_problem("pca", D))
 REFUSED = [
     (lambda: byzantine.Clipped(-1), "clip must be a whole number >= 1; found -1"),
     (lambda: from_keys({"clip": -1}), "clip must be a whole number >= 0; found -1"),
     (lambda: from_keys({"clip": 1, "private": True}), "one kind of messages; .* one of private, clip"),
     (lambda: from_keys({"clip": 1, "bits": 8}), "one kind of messages; .* one of bits, clip"),
     (
-        lambda: destiny.solve(small_problem("pca", D), NETWORK, DestinyNewton(), messages=CLIP),
-        "destiny-newton averages by exact totals, which Byzantine agents could falsify",
+        lambda: destiny.solve(small_problem("pca", D), NETWORK, AveragedModel(), messages=CLIP),
+        "averaged-model averages by exact totals, which Byzantine agents could falsify",
     ),
-    (lambda: destiny.solve(CENTRED, NETWORK, messages=CLIP), "centring needs the exact mean"),
-    (lambda: destiny.solve(generalised(D), NETWORK, messages=CLIP), "needs the exact sum of all M_i"),
+    (lambda: destiny.solve(CENTERED, NETWORK, messages=CLIP), "centering needs the exact mean"),
+    (lambda: destiny.solve(generalized(D), NETWORK, messages=CLIP), "needs the exact sum of all M_i"),
     (
         lambda: destiny.solve(small_problem("pca", D), destiny.networks.ring(D), messages=CLIP),
-        "clip = 1 needs 3 neighbours or more, so that honest ones are the majority; agent 0 has 2",
+        "clip = 1 needs 3 neighbors or more, so that honest ones are the majority; agent 0 has 2",
     ),
     (lambda: Byzantine([1], "bribe"), "attack must be one of flip, noise, inner, shift; found 'bribe'"),
     (
@@ -164,7 +164,7 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(run, sentence):
 
 
 def test_the_table_of_the_documentation_is_that_of_the_benchmark():
-    page = (ROOT / "docs" / "liars.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "byzantine.md").read_text(encoding="utf-8")
     rows = read(ROOT / "docs" / "liars.csv")
     assert {int(row["seed"]) for row in rows} == set(benchmark.SEEDS)
     assert benchmark.table(rows) in page, "stale: run python -m benchmarks.liars"

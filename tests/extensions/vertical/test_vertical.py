@@ -199,5 +199,7 @@ def test_a_fit_that_ends_early_says_so():
         assert not VerticalRidge(max_iter=1, random_state=0).fit(PARTIES, TARGET).converged_
     with pytest.warns(ConvergenceWarning, match="VerticalPCA did not converge: out of rounds"):
         assert (
-            not VerticalPCA(max_rounds=40, method="destiny-momentum", random_state=0).fit(PARTIES).converged_
+            not VerticalPCA(max_rounds=40, method="destiny-accelerated", random_state=0)
+            .fit(PARTIES)
+            .converged_
         )

@@ -1,1 +1,1 @@
-"""What hides an agent's numbers from its neighbours: keys, masks, and the exchange that uses them."""
+"""What hides an agent's numbers from its neighbors: keys, masks, and the exchange that uses them."""

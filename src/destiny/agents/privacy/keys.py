@@ -1,4 +1,4 @@
-"""Statements of private runs: each agent signs its key and its neighbours, and all pass them on.
+"""Statements of private runs: each agent signs its key and its neighbors, and all pass them on.
 
 The modules of this folder need the package cryptography.
 """
@@ -42,7 +42,7 @@ DEPTH = 4  # authorities between a certificate and one that is believed
 
 @dataclass(frozen=True)
 class Statement:
-    """Who has which public key and which neighbours in a run, signed with the key of its certificate.
+    """Who has which public key and which neighbors in a run, signed with the key of its certificate.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Statement:
     key : bytes
         Its public key for the run (X25519).
     links : tuple of int
-        Its neighbours.
+        Its neighbors.
     chain : tuple of bytes
         Its certificate and those that vouch for it (DER).
     signature : bytes

@@ -9,7 +9,7 @@ from destiny.agents.privacy.keys import Authorities, Statement
 from destiny.agents.privacy.run_key import RunKey
 from destiny.agents.statements import Notary, Table
 from destiny.agents.transport.messages import Refusal
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.tls import TlsFiles, read_certificates
 from destiny.errors import SettingsError
 
@@ -23,10 +23,10 @@ class Party:
     run, name, index, agents
         The run, this agent in it, and how many agents there are.
     links : sequence of int
-        Its neighbours.
+        Its neighbors.
     files : TlsFiles
     around : mapping from int to frozenset of int
-        The neighbours of neighbours, as far as the file tells them.
+        The neighbors of neighbors, as far as the file tells them.
     participants : sequence of str
         The names of all agents in the order of their index, if the file has them.
     """
@@ -79,7 +79,7 @@ class SigningNotary(Notary):
         except OSError as error:
             raise Refusal(f"cannot be checked: {error.strerror}") from error
 
-    def check(self, peer: Neighbour | None, table: Table) -> None:
+    def check(self, peer: Neighbor | None, table: Table) -> None:
         """Raise Refusal unless the agent itself has signed it, and it is about this run."""
         statement, party = Statement.read(table), self.party
         who, index = repr(statement.name), statement.index
@@ -93,7 +93,7 @@ class SigningNotary(Notary):
                 "participants of [messages]"
             )
         if set(statement.links) != party.around.get(index, set(statement.links)):
-            raise Refusal(f"passed on other neighbours of {who} than this agent's file has")
+            raise Refusal(f"passed on other neighbors of {who} than this agent's file has")
         if peer is not None and (statement.name == peer.name) != (index == peer.index):
             raise Refusal(f"sent a key of {who} as agent {index}, expected that of {peer.name!r}")
         if peer is None:  # it was checked before it was kept; certificates may have expired since
@@ -106,7 +106,7 @@ class SigningNotary(Notary):
                 raise Refusal("sent a key signed by another certificate than it shows")
 
     def same(self, one: Table, other: Table) -> bool:
-        """Whether two statements of one agent have the same name, key and neighbours."""
+        """Whether two statements of one agent have the same name, key and neighbors."""
         first, second = Statement.read(one), Statement.read(other)
         return (first.name, first.key, first.links) == (second.name, second.key, second.links)
 

@@ -7,7 +7,7 @@ import ipaddress
 from collections import Counter
 from dataclasses import dataclass
 
-MAX_STRANGERS = 64  # callers without an accepted HELLO, and as many again from addresses of neighbours
+MAX_STRANGERS = 64  # callers without an accepted HELLO, and as many again from addresses of neighbors
 SITE = 64  # bits of an IPv6 address that one site has: it may have all addresses of these
 
 
@@ -34,7 +34,7 @@ class Caller:
 class Callers:
     """The callers that wait, the oldest first.
 
-    Neighbours have places of their own, by the addresses in the agent file and by those from which they were
+    Neighbors have places of their own, by the addresses in the agent file and by those from which they were
     admitted before. So nobody else can take all places, from however many addresses.
     """
 
@@ -46,11 +46,11 @@ class Callers:
         return len(self.waiting)
 
     def know(self, host: str) -> None:
-        """Keep places for callers from an address of a neighbour."""
+        """Keep places for callers from an address of a neighbor."""
         self.known.add(site_of(host))
 
     def add(self, caller: Caller) -> Caller | None:
-        """Let a caller wait; return the one to drop in its favour, if there are too many."""
+        """Let a caller wait; return the one to drop in its favor, if there are too many."""
         self.waiting[caller] = None
         alike = [each for each in self.waiting if (each.site in self.known) == (caller.site in self.known)]
         if len(alike) <= MAX_STRANGERS:
@@ -67,8 +67,8 @@ class Callers:
 def least_urgent(callers: list[Caller]) -> Caller:
     """The caller to drop: the oldest of the busiest site, of those that have said nothing if there are any.
 
-    A flood then drops its own callers. From the site of a neighbour it must finish handshakes faster than the
-    neighbour does, as silent callers are dropped before one that speaks.
+    A flood then drops its own callers. From the site of a neighbor it must finish handshakes faster than the
+    neighbor does, as silent callers are dropped before one that speaks.
     """
     silent = [caller for caller in callers if not caller.has_spoken] or callers
     sites = Counter(caller.site for caller in silent)

@@ -9,8 +9,8 @@ import ssl
 from typing import TYPE_CHECKING, cast
 
 from destiny.agents.transport import messages, tls
-from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitise
-from destiny.agents.transport.neighbour import Message, Neighbour
+from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitize
+from destiny.agents.transport.neighbor import Message, Neighbor
 from destiny.agents.transport.state import (
     AFTER_PEERS_BYE,
     ENDED,
@@ -32,7 +32,7 @@ FLUSH_TIMEOUT = 2.0  # seconds to flush a REFUSED before the socket is closed
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Reads messages into the neighbour's buffers, writes messages, and honours back-pressure.
+    """Reads messages into the neighbor's buffers, writes messages, and honors back-pressure.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class Connection(asyncio.BufferedProtocol):
         All connections of this agent: decides whom to admit, and is told of messages and of the end.
     address : str
         Address of the peer, for the log.
-    target : Neighbour, optional
-        The neighbour that was dialled; None for an incoming connection.
+    target : Neighbor, optional
+        The neighbor that was dialled; None for an incoming connection.
 
     Attributes
     ----------
     state : ConnectionState
         Changed by `_advance` and nowhere else.
-    peer : Neighbour or None
+    peer : Neighbor or None
         Set when the peer's HELLO is accepted.
     certificate : PeerCertificate or None
         Set when the TLS handshake is done.
@@ -63,10 +63,10 @@ class Connection(asyncio.BufferedProtocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, connections: Connections, address: str, target: Neighbour | None = None) -> None:
+    def __init__(self, connections: Connections, address: str, target: Neighbor | None = None) -> None:
         self.connections, self.address, self.target = connections, address, target
         self.state = ConnectionState.CONNECTING
-        self.peer: Neighbour | None = None
+        self.peer: Neighbor | None = None
         self.certificate: PeerCertificate | None = None
         self.reader = messages.Reader(self.allocate)
         self.buffer: bytearray | None = None  # holds the DATA message being read
@@ -94,9 +94,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def peer_name(self) -> str:
-        """The peer's name for the log: the neighbour's if known, else the names in its certificate."""
-        neighbour = self.peer or self.target
-        return neighbour.name if neighbour else sanitise(", ".join(sorted(self.identities))) or "unknown"
+        """The peer's name for the log: the neighbor's if known, else the names in its certificate."""
+        neighbor = self.peer or self.target
+        return neighbor.name if neighbor else sanitize(", ".join(sorted(self.identities))) or "unknown"
 
     # Callbacks of asyncio
 
@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         self.write_paused = True
 
     def resume_writing(self) -> None:
-        """The send buffer has drained: send what the neighbour still lacks."""
+        """The send buffer has drained: send what the neighbor still lacks."""
         self.write_paused = False
         if self.peer is not None and not self.has_ended:
             self.connections.send_pending(self.peer)
@@ -208,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
             return 0
         return self.reader.filled
 
-    def on_data(self, peer: Neighbour, header: Header) -> None:
+    def on_data(self, peer: Neighbor, header: Header) -> None:
         """Hand the message of a turn to the exchange."""
         memory = self.buffer if header.length else bytearray()
         assert memory is not None
@@ -217,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
         self.pause_if_full(peer)
         self.connections.on_mark(peer, header.mark)
 
-    def pause_if_full(self, peer: Neighbour) -> None:
+    def pause_if_full(self, peer: Neighbor) -> None:
         """Stop reading while there is no buffer for another message: TCP then slows the peer down."""
         if not peer.free_buffers:
             self.transport.pause_reading()
@@ -229,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # Writing
 
-    def admit(self, peer: Neighbour, need: int) -> None:
+    def admit(self, peer: Neighbor, need: int) -> None:
         """Accept the peer's HELLO, and answer it if the peer dialled. ``need``: the first round it lacks."""
         self._advance(ConnectionEvent.HELLO_ACCEPTED)
         self.peer, self.next_out = peer, need
@@ -267,11 +267,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.has_ended:
             return
         sentence = f"{self.peer_name} ({self.address}) {why}"
-        neighbours = self.connections.neighbours
-        neighbour = self.target or next((n for n in neighbours if n.identity in self.identities), None)
+        neighbors = self.connections.neighbors
+        neighbor = self.target or next((n for n in neighbors if n.identity in self.identities), None)
         log = self.connections.event_log
-        if neighbour is not None:
-            log.report_neighbour("refused", neighbour.name, sentence, address=self.address)
+        if neighbor is not None:
+            log.report_neighbor("refused", neighbor.name, sentence, address=self.address)
         else:
             log.report_stranger(self.peer_name, sentence, self.address)
         self.write(messages.encode_json(Kind.REFUSED, {"why": why}))

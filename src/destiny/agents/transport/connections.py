@@ -15,13 +15,13 @@ from destiny.agents.event_log import EventLog
 from destiny.agents.transport.connection import Connection
 from destiny.agents.transport.connector import Connector
 from destiny.agents.transport.event_loop import EventLoop, RunEnded
-from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitise
-from destiny.agents.transport.neighbour import Message, Neighbour
+from destiny.agents.transport.messages import Header, Hello, Kind, Refusal, sanitize
+from destiny.agents.transport.neighbor import Message, Neighbor
 from destiny.agents.transport.state import WRITABLE
 from destiny.agents.transport.tls import Credentials
 from destiny.engines.same_settings import difference
 
-MARKS = 4  # checkpoints of this agent that a neighbour's mark may be behind; an honest one is behind by one
+MARKS = 4  # checkpoints of this agent that a neighbor's mark may be behind; an honest one is behind by one
 FLUSH_TIMEOUT = 2.0  # seconds that written messages may take to leave when the agent closes
 
 
@@ -29,37 +29,37 @@ class RoundStore(Protocol):
     """The rounds of this agent, as the transport needs them (`destiny.agents.exchange.Exchange`)."""
 
     after_bye: frozenset[Kind]
-    """What a neighbour may send after it has said that it is done."""
+    """What a neighbor may send after it has said that it is done."""
 
-    def check_header(self, peer: Neighbour, header: Header) -> None:
-        """Raise Refusal unless a message with a round is due from a neighbour, and has the right size."""
+    def check_header(self, peer: Neighbor, header: Header) -> None:
+        """Raise Refusal unless a message with a round is due from a neighbor, and has the right size."""
 
-    def on_data(self, peer: Neighbour, message: Message) -> None:
+    def on_data(self, peer: Neighbor, message: Message) -> None:
         """A turn's message has come."""
 
-    def on_statement(self, peer: Neighbour, content: memoryview) -> None:
+    def on_statement(self, peer: Neighbor, content: memoryview) -> None:
         """What an agent tells all others has come; raises Refusal if it cannot be right."""
 
-    def on_state(self, peer: Neighbour, content: memoryview) -> None:
-        """The newest numbers of a neighbour without rounds; raises Refusal if they cannot be right."""
+    def on_state(self, peer: Neighbor, content: memoryview) -> None:
+        """The newest numbers of a neighbor without rounds; raises Refusal if they cannot be right."""
 
-    def announce(self, peer: Neighbour) -> tuple[int, int]:
-        """What a HELLO to a neighbour says: the first round that is missing from it, and the mark."""
+    def announce(self, peer: Neighbor) -> tuple[int, int]:
+        """What a HELLO to a neighbor says: the first round that is missing from it, and the mark."""
 
-    def on_connected(self, peer: Neighbour) -> None:
+    def on_connected(self, peer: Neighbor) -> None:
         """Both sides have said HELLO."""
 
-    def on_disconnected(self, peer: Neighbour) -> None:
+    def on_disconnected(self, peer: Neighbor) -> None:
         """The connection is over."""
 
-    def send_pending(self, peer: Neighbour) -> None:
-        """Write the rounds that a neighbour lacks, until its send buffer is full."""
+    def send_pending(self, peer: Neighbor) -> None:
+        """Write the rounds that a neighbor lacks, until its send buffer is full."""
 
-    def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
+    def check_request(self, peer: Neighbor, need: int, mark: int) -> None:
         """Raise `Refusal` if the rounds of a HELLO are impossible or cannot be sent any more."""
 
     def on_mark(self) -> None:
-        """A neighbour's mark has moved."""
+        """A neighbor's mark has moved."""
 
 
 class Stage(Enum):
@@ -67,7 +67,7 @@ class Stage(Enum):
 
     RUNNING = auto()
     FINISHED = auto()
-    """It has its answer: each neighbour is sent the rounds it lacks, then BYE."""
+    """It has its answer: each neighbor is sent the rounds it lacks, then BYE."""
     CLOSING = auto()
 
 
@@ -79,7 +79,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper bounds on what a neighbour may send."""
+    """Upper bounds on what a neighbor may send."""
 
     largest: int
     """Bytes of the largest message of this run."""
@@ -94,13 +94,13 @@ class Connections(EventLoop):
     Parameters
     ----------
     me : Hello
-        This agent's HELLO; ``need`` is filled in for each neighbour.
-    neighbours : sequence of Neighbour
+        This agent's HELLO; ``need`` is filled in for each neighbor.
+    neighbors : sequence of Neighbor
     listen : Address
     credentials : Credentials
     event_log : EventLog
     deadline : float
-        Seconds to wait for a neighbour; 0 means for ever.
+        Seconds to wait for a neighbor; 0 means for ever.
     limits : Limits
 
     Attributes
@@ -120,7 +120,7 @@ class Connections(EventLoop):
     def __init__(
         self,
         me: Hello,
-        neighbours: Sequence[Neighbour],
+        neighbors: Sequence[Neighbor],
         listen: Address,
         credentials: Credentials,
         event_log: EventLog,
@@ -129,29 +129,29 @@ class Connections(EventLoop):
     ) -> None:
         super().__init__(deadline)
         self.loop.set_exception_handler(self.on_loop_error)
-        self.me, self.neighbours, self.address, self.tls = me, list(neighbours), listen, credentials
+        self.me, self.neighbors, self.address, self.tls = me, list(neighbors), listen, credentials
         self.event_log, self.limits = event_log, limits
-        self.by_name = {n.name: n for n in neighbours}
+        self.by_name = {n.name: n for n in neighbors}
         self.stage = Stage.RUNNING
         self.open_connections: set[Connection] = set()
         self.connector: Connector | None = None
         self.mark = 0
         self.marks: deque[int] = deque(maxlen=MARKS)  # of the last checkpoints of this process
         self.rounds = 0
-        for n in self.neighbours:
+        for n in self.neighbors:
             n.allocate(limits.largest)
 
     # Opening and closing
 
     def open(self, store: RoundStore) -> None:
-        """Listen, and dial the neighbours this agent is to dial."""
+        """Listen, and dial the neighbors this agent is to dial."""
         self.store = store
-        for n in self.neighbours:
+        for n in self.neighbors:
             n.waiting_since = time.monotonic()
-        names = ", ".join(n.name for n in self.neighbours if n.takes_part)
+        names = ", ".join(n.name for n in self.neighbors if n.takes_part)
         self.event_log.report("waiting", names, f"waiting for {names}")
         # By default the lower index dials. So if neither end does, the lower one has been told not to.
-        for n in self.neighbours:
+        for n in self.neighbors:
             if not n.dial and self.me.index < n.index:
                 sentence = f"{n.name} must have dial = true for {self.me.agent}, as it is false here"
                 self.event_log.report("dial", n.name, sentence)
@@ -172,24 +172,24 @@ class Connections(EventLoop):
 
     def progress(self) -> int:
         """Bytes read so far."""
-        return sum(n.bytes_in for n in self.neighbours)
+        return sum(n.bytes_in for n in self.neighbors)
 
     def meet(self) -> None:
-        """Wait until every neighbour has said HELLO; their degrees are fixed from then on."""
+        """Wait until every neighbor has said HELLO; their degrees are fixed from then on."""
         self.wait(self._fix_degrees)
 
     def _fix_degrees(self) -> bool:
         """Whether all degrees are known. They are kept at once: a connection may end before the wait does."""
-        known = all(n.degree or n.degree_in_hello for n in self.neighbours)
+        known = all(n.degree or n.degree_in_hello for n in self.neighbors)
         if known:
-            for n in self.neighbours:
+            for n in self.neighbors:
                 n.degree = n.degree or n.degree_in_hello
         return known
 
     def finish(self) -> None:
-        """This agent has its answer: send every neighbour what it lacks, then BYE."""
+        """This agent has its answer: send every neighbor what it lacks, then BYE."""
         self.stage = Stage.FINISHED
-        for n in self.neighbours:
+        for n in self.neighbors:
             self.send_pending(n)
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class Connections(EventLoop):
         await asyncio.gather(*self.tasks, return_exceptions=True)
         if self.connector is not None:
             self.connector.listener.close()  # at once: new callers see it and dial again later
-        admitted = [n.connection for n in self.neighbours if n.connection is not None]
+        admitted = [n.connection for n in self.neighbors if n.connection is not None]
         for connection in admitted:
             connection.transport.close()
         with contextlib.suppress(TimeoutError):
@@ -221,24 +221,24 @@ class Connections(EventLoop):
 
     # Admission
 
-    def hello(self, n: Neighbour) -> bytes:
-        """Our HELLO to a neighbour."""
+    def hello(self, n: Neighbor) -> bytes:
+        """Our HELLO to a neighbor."""
         need, mark = self.store.announce(n)
         return replace(self.me, need=need).pack(mark)
 
-    def mismatch(self, connection: Connection, n: Neighbour) -> str | None:
-        """Why the certificate of a connection is not the neighbour's, or None."""
+    def mismatch(self, connection: Connection, n: Neighbor) -> str | None:
+        """Why the certificate of a connection is not the neighbor's, or None."""
         assert connection.certificate is not None
         return connection.certificate.mismatch(n.identity, n.pin, self.tls)
 
-    def check_certificate(self, connection: Connection, n: Neighbour) -> None:
-        """Raise `Refusal` if the certificate of a connection is not the neighbour's."""
+    def check_certificate(self, connection: Connection, n: Neighbor) -> None:
+        """Raise `Refusal` if the certificate of a connection is not the neighbor's."""
         if (why := self.mismatch(connection, n)) is not None:
             raise Refusal(why)
 
-    def by_certificate(self, connection: Connection) -> Neighbour | None:
-        """The neighbour to whom the certificate of a connection belongs."""
-        return next((n for n in self.neighbours if self.mismatch(connection, n) is None), None)
+    def by_certificate(self, connection: Connection) -> Neighbor | None:
+        """The neighbor to whom the certificate of a connection belongs."""
+        return next((n for n in self.neighbors if self.mismatch(connection, n) is None), None)
 
     def on_hello(self, connection: Connection, hello: Hello, mark: int) -> None:
         """Admit the peer, or raise `Refusal` naming what does not fit."""
@@ -253,7 +253,7 @@ class Connections(EventLoop):
         except Refusal as error:
             n.trouble, n.disagrees = str(error), True  # `Connection.refuse` reports it
             raise
-        if n.connection is not None:  # the neighbour has given it up, or it would not connect anew
+        if n.connection is not None:  # the neighbor has given it up, or it would not connect anew
             n.connection.abort()
         n.connection, n.trouble, n.disagrees, n.degree_in_hello = connection, "", False, hello.degree
         n.reported_troubles.clear()
@@ -264,15 +264,15 @@ class Connections(EventLoop):
         if self.connector is not None and connection.target is None:
             self.connector.callers.know(connection.address.rpartition(":")[0])
         sentence = f"connected to {n.name}"
-        self.event_log.report_neighbour(
+        self.event_log.report_neighbor(
             "connected", n.name, sentence, address=connection.address, need=hello.need
         )
         self.store.on_connected(n)
         self.on_mark(n, mark)
         self.send_pending(n)
 
-    def check_run(self, n: Neighbour, hello: Hello) -> None:
-        """Raise `Refusal` if the neighbour's run, version, index or settings are not ours."""
+    def check_run(self, n: Neighbor, hello: Hello) -> None:
+        """Raise `Refusal` if the neighbor's run, version, index or settings are not ours."""
         pairs = {
             "run": (self.me.run, hello.run),
             "package version": (self.me.version, hello.version),
@@ -283,28 +283,28 @@ class Connections(EventLoop):
                 raise Refusal(f"is in another run: {what} is {here!r} at {self.me.agent}, {there!r} there")
         if self.me.digest != hello.digest:
             first = difference(self.me.settings, hello.settings)
-            name, mine, theirs = map(sanitise, first or ("the digest", self.me.digest, hello.digest))
+            name, mine, theirs = map(sanitize, first or ("the digest", self.me.digest, hello.digest))
             raise Refusal(f"is in another run: {name} is {mine} at {self.me.agent}, {theirs} there")
 
-    def check_degree(self, n: Neighbour, degree: int) -> None:
+    def check_degree(self, n: Neighbor, degree: int) -> None:
         """Raise `Refusal` if a degree is impossible, or not the one this run began with."""
         least, most = 1, self.limits.agents - 1
         if not least <= degree <= most:
             raise Refusal(
-                f"says it has {degree} neighbours, expected {least} to {most} among {most + 1} agents"
+                f"says it has {degree} neighbors, expected {least} to {most} among {most + 1} agents"
             )
         for here in (n.degree, n.degree_in_file):
             if here is not None and here != degree:
-                raise Refusal(f"is in another run: it says it has {degree} neighbours, expected {here}")
+                raise Refusal(f"is in another run: it says it has {degree} neighbors, expected {here}")
 
     # Troubles
 
-    def report_trouble(self, n: Neighbour, why: str, disagrees: bool) -> None:
+    def report_trouble(self, n: Neighbor, why: str, disagrees: bool) -> None:
         """Keep why there is no connection; log it once, however often dialling fails for that reason."""
         n.trouble, n.disagrees = why, disagrees
         if why not in n.reported_troubles:
             n.reported_troubles.append(why)
-            self.event_log.report_neighbour("refused" if disagrees else "trouble", n.name, f"{n.name} {why}")
+            self.event_log.report_neighbor("refused" if disagrees else "trouble", n.name, f"{n.name} {why}")
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Log an exception in a callback of asyncio, which has closed the connection."""
@@ -316,8 +316,8 @@ class Connections(EventLoop):
 
     # Events on admitted connections
 
-    def send_pending(self, peer: Neighbour) -> None:
-        """Write the rounds a neighbour lacks, and BYE after the last of them if this agent has finished."""
+    def send_pending(self, peer: Neighbor) -> None:
+        """Write the rounds a neighbor lacks, and BYE after the last of them if this agent has finished."""
         self.store.send_pending(peer)
         connection = peer.connection
         if self.has_finished and connection is not None and connection.can_send:
@@ -328,11 +328,11 @@ class Connections(EventLoop):
         self.mark = mark
         self.marks.append(mark)
 
-    def check_mark(self, peer: Neighbour, mark: int) -> None:
-        """Raise `Refusal` if a neighbour's mark does not follow this agent's own.
+    def check_mark(self, peer: Neighbor, mark: int) -> None:
+        """Raise `Refusal` if a neighbor's mark does not follow this agent's own.
 
         Agents write checkpoints after the same steps. One that says it needs ever older messages again would
-        fill the memory and the disk of its neighbours, which keep these messages for it.
+        fill the memory and the disk of its neighbors, which keep these messages for it.
         """
         newest = max(mark, peer.mark)
         if len(self.marks) == MARKS and newest < self.marks[0]:
@@ -341,15 +341,15 @@ class Connections(EventLoop):
                 f"passed round {self.marks[0]}: it writes no checkpoints, or makes others keep what they sent"
             )
 
-    def on_mark(self, peer: Neighbour, mark: int) -> None:
-        """A message came, with the neighbour's mark."""
+    def on_mark(self, peer: Neighbor, mark: int) -> None:
+        """A message came, with the neighbor's mark."""
         if mark > peer.mark:
             peer.mark = mark
             self.store.on_mark()
         self.wake()
 
-    def on_bye(self, peer: Neighbour, why: str) -> None:
-        """A neighbour has its answer; or it has ended the run without one, and so does this agent."""
+    def on_bye(self, peer: Neighbor, why: str) -> None:
+        """A neighbor has its answer; or it has ended the run without one, and so does this agent."""
         if why == "done":
             peer.done = True
             self.wake()
@@ -358,17 +358,17 @@ class Connections(EventLoop):
             self.abort_all(RunEnded(f"{peer.name} ended the run, which {why}"))
 
     def send_bye(self, why: str) -> None:
-        """Tell all neighbours that the run ends without an answer."""
-        for n in self.neighbours:
+        """Tell all neighbors that the run ends without an answer."""
+        for n in self.neighbors:
             if n.connection is not None and n.connection.state in WRITABLE:
                 n.connection.write_bye(why)
 
     def on_refused(self, connection: Connection, why: str) -> str:
         """The peer has refused us; the sentence that says so."""
         sentence = f"refused {self.me.agent}, which {why}"
-        neighbour = connection.peer or connection.target or self.by_certificate(connection)
-        if neighbour is not None:
-            self.report_trouble(neighbour, sentence, True)
+        neighbor = connection.peer or connection.target or self.by_certificate(connection)
+        if neighbor is not None:
+            self.report_trouble(neighbor, sentence, True)
         return sentence
 
     def on_closed(self, connection: Connection, why: str, disagreement: bool) -> None:
@@ -384,4 +384,4 @@ class Connections(EventLoop):
             self.store.on_disconnected(n)
             n.trouble, n.disagrees = why or "ended the connection", disagreement
             if n.takes_part and not (n.done or self.is_closing):
-                self.event_log.report_neighbour("lost", n.name, f"{n.name} {n.trouble}")
+                self.event_log.report_neighbor("lost", n.name, f"{n.name} {n.trouble}")

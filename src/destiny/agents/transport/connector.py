@@ -1,4 +1,4 @@
-"""Makes connections: dials neighbours, and accepts callers."""
+"""Makes connections: dials neighbors, and accepts callers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from destiny.agents.transport.callers import MAX_STRANGERS, Caller, Callers, site_of
 from destiny.agents.transport.connection import Connection
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.agents.transport.state import ConnectionState
 from destiny.agents.transport.tls import UNCLEAR, Credentials, describe_error, rejection_reason
 from destiny.errors import SettingsError
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from destiny.agents.transport.connections import Connections
 
 HANDSHAKE_TIMEOUT = 10.0  # seconds for TLS, and as many again for the HELLO
-REPORT_AFTER = 10.0  # seconds without a neighbour before it is logged that it cannot be reached
+REPORT_AFTER = 10.0  # seconds without a neighbor before it is logged that it cannot be reached
 FILE_CHECK_INTERVAL = (
     10.0  # seconds between checks of the files of [tls]; each new connection checks them too
 )
-ADDRESS_INTERVAL = 600.0  # seconds between two looks for the addresses of neighbours' hosts
+ADDRESS_INTERVAL = 600.0  # seconds between two looks for the addresses of neighbors' hosts
 FIRST_DELAY, MAX_DELAY = 0.1, 5.0  # seconds between two attempts to dial: at first, and at most
-MIN_DIALS = 10  # attempts within the deadline: a neighbour that is up for that long is reached
+MIN_DIALS = 10  # attempts within the deadline: a neighbor that is up for that long is reached
 JITTER = random.Random()  # of its own, so that a seeded random module elsewhere stays reproducible
 
 
@@ -57,7 +57,7 @@ class Connector:
         connections.spawn(self.listen())
         connections.spawn(self.watch_files())
         connections.spawn(self.watch_addresses())
-        for n in connections.neighbours:
+        for n in connections.neighbors:
             if n.dial:
                 connections.spawn(self.dial(n))
 
@@ -72,7 +72,7 @@ class Connector:
     def fresh_credentials(self) -> Credentials:
         """The credentials as on disk; if an authority or list has changed, all connections are made anew."""
         if self.tls.refresh(self.warn):
-            for n in self.connections.neighbours:
+            for n in self.connections.neighbors:
                 if n.connection is not None:
                     n.connection.abort("must show its certificate again, as the files of [tls] have changed")
         return self.tls
@@ -83,8 +83,8 @@ class Connector:
 
     # Dialling
 
-    async def dial(self, n: Neighbour) -> None:
-        """Keep a connection to a neighbour until both agents are done; retry at growing, random intervals."""
+    async def dial(self, n: Neighbor) -> None:
+        """Keep a connection to a neighbor until both agents are done; retry at growing, random intervals."""
         deadline = self.connections.deadline
         longest = min(MAX_DELAY, deadline / MIN_DIALS) if deadline else MAX_DELAY
         delays = retry_delays(longest)
@@ -97,13 +97,13 @@ class Connector:
                     delays = retry_delays(longest)
             await asyncio.sleep(next(delays))
 
-    async def until_disconnected(self, n: Neighbour) -> None:
-        """Return when there is no connection with a neighbour."""
+    async def until_disconnected(self, n: Neighbor) -> None:
+        """Return when there is no connection with a neighbor."""
         while n.connection is not None:
             await asyncio.sleep(FIRST_DELAY)
 
-    async def dial_once(self, n: Neighbour) -> None:
-        """Try to connect; returns when the neighbour is admitted, or the attempt has failed."""
+    async def dial_once(self, n: Neighbor) -> None:
+        """Try to connect; returns when the neighbor is admitted, or the attempt has failed."""
         connection = Connection(self.connections, f"{n.host}:{n.port}", n)
         try:
             async with asyncio.timeout(2 * HANDSHAKE_TIMEOUT):
@@ -120,7 +120,7 @@ class Connector:
             self.on_dial_failure(n, error)
             connection.abort()
 
-    def on_dial_failure(self, n: Neighbour, error: Exception) -> None:
+    def on_dial_failure(self, n: Neighbor, error: Exception) -> None:
         """Keep why; log it after a while only, as agents are not started at the same moment."""
         disagrees = isinstance(error, ssl.SSLCertVerificationError) or rejection_reason(error) is not None
         if n.disagrees and not disagrees:
@@ -133,9 +133,9 @@ class Connector:
     # Listening
 
     async def watch_addresses(self) -> None:
-        """Keep places for callers from the neighbours' hosts, whose addresses may change."""
+        """Keep places for callers from the neighbors' hosts, whose addresses may change."""
         while True:
-            for n in self.connections.neighbours:
+            for n in self.connections.neighbors:
                 self.callers.know(n.host)
                 with contextlib.suppress(OSError, UnicodeError):  # the name is not known now
                     for found in await self.loop.getaddrinfo(n.host, None, type=socket.SOCK_STREAM):

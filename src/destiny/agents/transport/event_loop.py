@@ -24,7 +24,7 @@ GRACE = 3.0  # seconds for the step in progress to end after a signal
 
 
 class Absent(DestinyError):
-    """A neighbour has been away for longer than the deadline; starting again may help."""
+    """A neighbor has been away for longer than the deadline; starting again may help."""
 
     code = 75  # EX_TEMPFAIL
 
@@ -77,7 +77,7 @@ class EventLoop:
     Attributes
     ----------
     startup_grace : float
-        Seconds of waiting, counted from the first wait, before the deadline applies: neighbours may be
+        Seconds of waiting, counted from the first wait, before the deadline applies: neighbors may be
         starting too.
     pending_signal : callable
         Returns the name of the signal that came, or None.
@@ -198,7 +198,7 @@ class EventLoop:
             if self.signal_time is None:
                 self.signal_time = now
             if now - self.signal_time > GRACE:
-                self.abort_wait(StoppedBySignal(name, "while waiting for neighbours"))
+                self.abort_wait(StoppedBySignal(name, "while waiting for neighbors"))
 
     def on_view_error(self, error: Exception) -> None:
         """Called when a watcher has raised."""

@@ -21,13 +21,13 @@ from destiny.validation import is_whole
 HEADER = struct.Struct("<4sBBHQQQ")  # magic, protocol, kind, zero, round, mark, length
 MAGIC, PROTOCOL = b"DSTY", 2
 MAX_JSON = 8192  # bytes; a HELLO with all settings of a run takes about 1000
-MAX_STATEMENT = 2**16  # bytes of a STATEMENT: several certificates of RSA keys, and neighbours
+MAX_STATEMENT = 2**16  # bytes of a STATEMENT: several certificates of RSA keys, and neighbors
 MAX_REASON = 500  # characters of a peer's reason
 MAX_TEXT = 100  # characters of a peer's name or value; names in files have no more
 MAX_DEPTH = 8  # of nested tables and lists; settings have two
 
 
-def sanitise(text: object, most: int = MAX_TEXT) -> str:
+def sanitize(text: object, most: int = MAX_TEXT) -> str:
     """Text from a peer, safe for a log or a terminal: one printable line of at most ``most`` characters."""
     whole = str(text)
     shown = "".join(c if c.isprintable() else "?" for c in whole[:most])
@@ -38,7 +38,7 @@ class Refusal(DestinyError):
     """A peer or a message is not accepted; the text says why, and is safe to show."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(sanitise(why, MAX_REASON))
+        super().__init__(sanitize(why, MAX_REASON))
 
 
 class Kind(IntEnum):
@@ -53,7 +53,7 @@ class Kind(IntEnum):
     BYE = 4
     """The sender has its answer, or ends the run without one."""
     STATEMENT = 5
-    """What an agent tells all others once: its neighbours, and in private runs its public key, signed."""
+    """What an agent tells all others once: its neighbors, and in private runs its public key, signed."""
     STATE = 6
     """The newest numbers of an agent without rounds, which replace all earlier ones."""
 
@@ -168,7 +168,7 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 def read_reason(raw: bytes | memoryview) -> str:
     """The reason in a BYE or REFUSED, safe to show."""
-    return sanitise(decode_json(raw).get("why", ""), MAX_REASON)
+    return sanitize(decode_json(raw).get("why", ""), MAX_REASON)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What neighbours will find in this agent's own certificate, tried before anybody is called."""
+"""What neighbors will find in this agent's own certificate, tried before anybody is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOST, ADDRESS = 62, 64  # another host name, another IP address (X509_V_ERR_* of
 
 
 def check_own_certificate(files: TlsFiles, host: str | None) -> frozenset[str]:
-    """The names in this agent's certificate; `SettingsError` if neighbours would refuse it.
+    """The names in this agent's certificate; `SettingsError` if neighbors would refuse it.
 
     The agent calls itself in memory, so OpenSSL checks what it checks between agents, except who has signed
     the certificate: with several authorities this agent need not know its own.
@@ -23,14 +23,14 @@ def check_own_certificate(files: TlsFiles, host: str | None) -> frozenset[str]:
     Parameters
     ----------
     host : str, optional
-        Where neighbours call this agent, if some do.
+        Where neighbors call this agent, if some do.
     """
     where = f"[tls] certificate {files.certificate}"
     try:
         names = _call(files, None)
         if not names:
             raise SettingsError(
-                f"{where} must have the agent's name as an alternative name (SAN); found none: neighbours "
+                f"{where} must have the agent's name as an alternative name (SAN); found none: neighbors "
                 "cannot tell whose it is, so ask the authority for one that has it"
             )
         if host is not None and host not in ANYWHERE:
@@ -40,13 +40,13 @@ def check_own_certificate(files: TlsFiles, host: str | None) -> frozenset[str]:
             return frozenset()
         if error.verify_code in (HOST, ADDRESS):
             raise SettingsError(
-                f"{where} must have {host}, where neighbours call this agent by [agent] listen, as an "
+                f"{where} must have {host}, where neighbors call this agent by [agent] listen, as an "
                 f"alternative name (SAN); found {', '.join(sorted(names))}: ask the authority for one that "
                 "has it, or listen on 0.0.0.0:PORT if they call another of these names"
             ) from error
-        raise SettingsError(f"{where} would be refused by neighbours: {error.verify_message}") from error
+        raise SettingsError(f"{where} would be refused by neighbors: {error.verify_message}") from error
     except ssl.SSLError as error:
-        raise SettingsError(f"{where} would be refused by neighbours: {error.reason or error}") from error
+        raise SettingsError(f"{where} would be refused by neighbors: {error.reason or error}") from error
     return names
 
 

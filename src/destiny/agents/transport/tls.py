@@ -47,7 +47,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class Pin:
-    """Conditions on a neighbour's certificate besides its name; none if both are empty.
+    """Conditions on a neighbor's certificate besides its name; none if both are empty.
 
     ``authority`` is a file with the certificate that must have signed it, ``fingerprints`` are the SHA-256
     digests of the accepted certificates.
@@ -58,20 +58,20 @@ class Pin:
 
 
 class Credentials:
-    """The contents of the files of [tls] and of the neighbours' authorities, as last read from disk.
+    """The contents of the files of [tls] and of the neighbors' authorities, as last read from disk.
 
     Parameters
     ----------
     files : TlsFiles
     authorities : iterable of Path
-        The files of the neighbours' authorities.
+        The files of the neighbors' authorities.
 
     Attributes
     ----------
     server, client : SSLContext
         For incoming and for dialled connections: both sides must show a certificate of an authority in ca.
     authorities : dict from Path to frozenset of bytes
-        The certificates of each neighbour's authority.
+        The certificates of each neighbor's authority.
     expires : dict from str to float
         When the first certificate or list in certificate, ca and crl expires, in seconds since 1970.
     """
@@ -132,7 +132,7 @@ class Credentials:
         return {name: (end - now) / expiry.DAY for name, end in self.expires.items()}
 
     def fingerprint(self) -> str:
-        """SHA-256 of this agent's own certificate, as neighbours may pin it."""
+        """SHA-256 of this agent's own certificate, as neighbors may pin it."""
         return fingerprint(read_certificates(self.files.certificate, "certificate")[0])
 
     def _stamps(self) -> dict[Path, tuple[int, int, int] | None]:
@@ -235,7 +235,7 @@ class PeerCertificate:
         return cls(names, secured.getpeercert(binary_form=True) or b"", partial(_verified_chain, secured))
 
     def mismatch(self, identity: str, pin: Pin, credentials: Credentials) -> str | None:
-        """Why this is not the certificate of the neighbour with that identity and pin, or None."""
+        """Why this is not the certificate of the neighbor with that identity and pin, or None."""
         if identity not in self.names:
             return f"showed a certificate of {', '.join(sorted(self.names)) or 'nobody'}, expected {identity}"
         if pin.fingerprints and (digest := fingerprint(self.certificate)) not in pin.fingerprints:

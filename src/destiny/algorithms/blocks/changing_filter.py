@@ -124,7 +124,7 @@ class Trial:
     def disagreement_rate(self, filter: AnyFilter, pace: float) -> float:
         """The rate per round at which disagreement shrinks in the slowest of `MODES`; negative if it grows.
 
-        The recursion is that of `DestinyMomentum`, for equal quadratic f_i and steps of ``pace`` / L.
+        The recursion is that of `DestinyAccelerated`, for equal quadratic f_i and steps of ``pace`` / L.
         """
         share, mu = np.array(MODES).T
         before = X = move = self._start(len(MODES))  # move = eta D

@@ -33,7 +33,7 @@ def chebyshev(
 
     It is the polynomial of this degree that shrinks deviations from the mean most on networks with
     ``lambda_``: by the factor of `contraction`. A ``lambda_`` that is too small only slows it down. One round
-    is W itself. With a ``shift``, (W - shift I) / (1 - shift) takes the place of W; see `centre_spectrum`.
+    is W itself. With a ``shift``, (W - shift I) / (1 - shift) takes the place of W; see `center_spectrum`.
     """
     before: tuple[Array, ...] = arrays
     now = shifted_round(agents, arrays, shift)
@@ -104,8 +104,8 @@ class Filter:
         return tuple((m + self.rest * a) / (1 + self.rest) for m, a in zip(mixed, arrays, strict=True))
 
 
-def centre_spectrum(low: float, high: float) -> tuple[float, float]:
-    """The shift for which the spectrum [low, high] of W is centred at 0, and lambda of the shifted W."""
+def center_spectrum(low: float, high: float) -> tuple[float, float]:
+    """The shift for which the spectrum [low, high] of W is centered at 0, and lambda of the shifted W."""
     shift = (low + high) / 2
     return shift, (high - low) / 2 / (1 - shift)
 
@@ -121,7 +121,7 @@ def filter_for(low: float, high: float, rounds: int | None = None) -> Filter:
     one = Filter(1, -lazy, max(high + lazy, -low - lazy) / (1 + lazy), 0.0)
     if rounds == 1 or (rounds is None and one.contraction <= SINGLE):
         return one
-    shift, lambda_ = centre_spectrum(low, high)
+    shift, lambda_ = center_spectrum(low, high)
     for K in (rounds,) if rounds else range(2, MOST + 1):
         several = Filter(K, shift, lambda_, contraction(K, lambda_))
         if several.contraction <= ENOUGH:
@@ -160,7 +160,7 @@ def average_and_estimate_lambda(
 
     Random probes are sent along. Their change from round to round shrinks like lambda^k, so the ratio of its
     energies in two successive windows estimates lambda. The last rounds average the energies, so that agents
-    at which the slowest modes vanish get them from their neighbours.
+    at which the slowest modes vanish get them from their neighbors.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def average_and_estimate_lambda(
         The arrays after mixing.
     lambda_ : ndarray (agents, 1, 1)
         In [0, 1 - 1 / (2 rounds)]: so few rounds cannot tell a larger lambda from 1. An agent without a
-        neighbour in any round gets the upper end.
+        neighbor in any round gets the upper end.
     """
     window = max(1, rounds // 5)
     last = rounds - window  # the remaining rounds average the energies
@@ -184,7 +184,7 @@ def average_and_estimate_lambda(
     late = np.sum(energy[-window:], axis=0)
     energies = np.stack([early, late], axis=1)
     *arrays, energies = agents.mix(*arrays, energies, rounds=window, again=True)  # type: ignore[assignment]
-    early, late = np.maximum(energies, 0.0).T  # a neighbour that lies can make them negative
+    early, late = np.maximum(energies, 0.0).T  # a neighbor that lies can make them negative
     # A network that averages at once leaves rounding errors only: 1e-20 of the probes' energy.
     alive = early > 1e-20 * PROBES
     ratio = np.divide(late, early, out=np.zeros_like(late), where=alive)

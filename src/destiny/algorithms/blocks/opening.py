@@ -55,7 +55,7 @@ def opening_rounds(
         shared = [eighth_power(L)] if by_curvature else []
         means, estimate = average_and_estimate_lambda(agents, slope, H, *shared, rounds=rounds)
         slope, D, *rest = means
-        if by_curvature:  # a neighbour that lies can make an average as small as it likes, or negative
+        if by_curvature:  # a neighbor that lies can make an average as small as it likes, or negative
             L = eighth_root(rest[0] if agents.exact else np.maximum(rest[0], eighth_power(L)))
         result = estimate if lambda_ is None else result
     return OpeningEstimates(D, scalar(np.linalg.norm(slope, 2, axis=(1, 2))), result, L)

@@ -129,7 +129,7 @@ def mix_with_curvature(
     """Mix ``arrays``; send the local curvature estimate along and keep the larger of it and the average.
 
     Return the mixed arrays and the pace with the new curvature. Where steps are not averaged, an agent with
-    few samples or none would otherwise take steps that are too long for its neighbours. Rules that do not
+    few samples or none would otherwise take steps that are too long for its neighbors. Rules that do not
     estimate the curvature during a run send nothing along.
     """
     if not rule.needs_lambda or rule.first_step_unit != "gradient":

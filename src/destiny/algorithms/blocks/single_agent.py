@@ -1,4 +1,4 @@
-"""Base of the penalty methods for one agent: gradient tracking without neighbours."""
+"""Base of the penalty methods for one agent: gradient tracking without neighbors."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Pace:
     peak: Array
     """Largest secant so far."""
     floor: Array
-    """Curvature at which an agent and its neighbours drifted apart: L_i does not decay below it."""
+    """Curvature at which an agent and its neighbors drifted apart: L_i does not decay below it."""
     fast: Array
     """Disagreement averaged over about 10 steps."""
     slow: Array
@@ -119,7 +119,7 @@ def initial_pace(
     rule : StepRule
         Its ``eta`` is the first step. If that is None, the first step is ``FIRST / size`` or, for a rule with
         ``first_step_unit = "curvature"``, ``rule.network_limit / curvature``; 0 for an agent that measured 0,
-        which waits for its neighbours to move it.
+        which waits for its neighbors to move it.
     size : ndarray
         Spectral norm of the mean gradient.
     lambda_ : ndarray
@@ -272,7 +272,7 @@ class BB(StepRule):
     largest recent secant ||dH_i|| / ||dX_i||. Methods that do not average their steps leave out the division
     by lambda.
 
-    L_i decays by the factor ``forget`` a step while an agent and its neighbours approach each other. When
+    L_i decays by the factor ``forget`` a step while an agent and its neighbors approach each other. When
     they drift apart, L_i returns to the largest secant so far, and the value at which the drift began becomes
     a lower bound that decays by ``fade`` a step. If they drift apart all the same, the bound on the step
     shrinks by ``forget`` a step, to a tenth at most, and grows again by 0.1 % a step afterwards.
@@ -370,7 +370,7 @@ class Alternating(StepRule):
         First step; by default 0.05 / ||gradient||_2.
     reach : float
         Largest move of X in one step, as in `BB`: the longer of the two steps would otherwise leave the
-        neighbourhood of the manifold where the curvature along S is small or negative.
+        neighborhood of the manifold where the curvature along S is small or negative.
     """
 
     eta: float | None = None

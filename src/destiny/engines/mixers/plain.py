@@ -45,7 +45,7 @@ class Links(Protocol):
         """Its rows of the hosted agents, with a column for every agent heard."""
 
     def swap(self, blocks: Sequence[Array], numbers: int, bytes: int) -> Sequence[Array]:
-        """Send blocks ``(hosted, k)`` to all neighbours; the same blocks of all agents heard ``(heard, k)``.
+        """Send blocks ``(hosted, k)`` to all neighbors; the same blocks of all agents heard ``(heard, k)``.
 
         They come as they were given or side by side in one array (`separate`); more columns may follow.
         ``numbers`` and ``bytes`` of one message are counted.
@@ -82,10 +82,10 @@ class Mixer:
         """The last step is over; what follows are averages of the answer."""
 
     def mix(self, links: Links, blocks: Sequence[Array]) -> list[Array]:
-        """One gossip round: weighted averages of the neighbours' blocks ``(hosted, k)``."""
+        """One gossip round: weighted averages of the neighbors' blocks ``(hosted, k)``."""
         widths = [block.shape[1] for block in blocks]
         received = links.swap(blocks, sum(widths), BYTES * sum(widths))
-        # CSR times dense adds the neighbours in the order of their index: the same bits on every engine.
+        # CSR times dense adds the neighbors in the order of their index: the same bits on every engine.
         return separate([links.rows @ block for block in received], widths)
 
     def all_reduce(self, links: Links, blocks: Sequence[Array], bounds: Bounds) -> Sequence[Array]:  # noqa: ARG002

@@ -1,7 +1,7 @@
 """Private messages: sums over all agents of which nobody learns more than the total, as integers under masks.
 
 Numbers become integers (`destiny.engines.words`): those with a bound that all agents know take 64 bits each,
-all others 384. Between organisations every agent adds masks to its integers, which cancel in the total over
+all others 384. Between organizations every agent adds masks to its integers, which cancel in the total over
 all agents and in nothing less (`destiny.agents.privacy`). In one process, or between ranks of MPI, there is
 nobody to hide from, and the same integers travel without masks: the same bits everywhere.
 """
@@ -31,15 +31,15 @@ from destiny.protocols import AlgorithmBase, Array, Bounds, TopologyBase
 
 WIDE = LIMBS  # words of a number without a bound
 HIDING = 3  # agents: of two, each knows the other's numbers from the total
-METHODS = "destiny-newton, destiny-krylov or destiny-lbfgs"  # those by sums over all agents
+METHODS = "averaged-model, averaged-krylov or averaged-lbfgs"  # those by sums over all agents
 
 
 @dataclass(frozen=True)
 class Private(Messages):
     """Every agent learns sums over all agents, and nothing else about the others' data.
 
-    Methods that average over neighbours are refused. The sums are of integers, so the last digits differ from
-    those of plain messages, and are the same wherever the agents live. Agents of organisations mask what they
+    Methods that average over neighbors are refused. The sums are of integers, so the last digits differ from
+    those of plain messages, and are the same wherever the agents live. Agents of organizations mask what they
     send; in one process, or between ranks of MPI, numbers travel as they are. docs/privacy.md says who learns
     what.
     """
@@ -54,7 +54,7 @@ class Private(Messages):
         return cls() if private else PLAIN
 
     def check(self, network: TopologyBase, method: AlgorithmBase) -> None:
-        """Refuse networks and methods from which more than totals would be learnt."""
+        """Refuse networks and methods from which more than totals would be learned."""
         super().check(network, method)
         about = method.about
         if about is not None and "alone" in about:
@@ -121,7 +121,7 @@ class PrivateMixer(Mixer):
     count : int
         Agents of the network.
     hiding : Hiding, optional
-        None where all agents are in one organisation.
+        None where all agents are in one organization.
     """
 
     bounded = True
@@ -136,7 +136,7 @@ class PrivateMixer(Mixer):
 
     def mix(self, links: Links, blocks: Sequence[Array]) -> NoReturn:  # noqa: ARG002
         raise PrivacyError(
-            "private messages are sums over all agents; this method averages over neighbours, from which "
+            "private messages are sums over all agents; this method averages over neighbors, from which "
             f"their data can be reconstructed: use {METHODS}"
         )
 
@@ -203,7 +203,7 @@ def _words_of(block: Array, limit: Array | None) -> Words:
 def _uncancelled(count: int) -> str:
     return (
         f"the masks of {count} agents must cancel in a total, but they do not: an agent was told other "
-        "totals or has other settings than the rest, or does not follow the protocol; nothing can be learnt "
+        "totals or has other settings than the rest, or does not follow the protocol; nothing can be learned "
         "from such a total, and all agents must start a new run"
     )
 

@@ -1,7 +1,7 @@
 """Quantized messages: an agent sends whole numbers, the rounded difference from what it has sent before.
 
 For every array A of a message an agent keeps two copies, both 0 at first: P, what it has sent, added up, and
-M, what its neighbours' P mix to.
+M, what its neighbors' P mix to.
 
     Q = rint((A - P) / unit) unit;  send Q;  P += Q;  M += W Q;  the mixed array is A + (M - P)
 
@@ -31,7 +31,7 @@ FULL = 64  # bits of a float64 number: nothing is rounded
 NARROW = 8  # numbers up to which an array is sent as it is: steps and curvatures, which may not lose a sign
 LEAST = 1e-300  # unit: below it nothing has changed, and 1 / unit stays finite
 PREFIX = "copies/"  # of the arrays in a checkpoint
-WHY = "they tell differences from earlier ones, which a new neighbour has not heard"
+WHY = "they tell differences from earlier ones, which a new neighbor has not heard"
 
 Integers = NDArray[np.signedinteger[Any]]
 Slot = tuple[int, int]
@@ -71,7 +71,7 @@ class Quantized(Messages):
         if method.about is not None and "totals" in method.about:
             raise MismatchError(
                 f"{method.kind} averages by exact totals, which need numbers of {FULL} bits; found {self}: "
-                "leave bits out, or use destiny-momentum"
+                "leave bits out, or use destiny-accelerated"
             )
 
     def obstacle(self, network: TopologyBase) -> str | None:
@@ -162,7 +162,7 @@ class QuantizedMixer(Mixer):
         """What to send of a block: units and whole numbers, or a narrow block as it is."""
         if block.shape[1] <= NARROW:
             return block, None
-        return quantise(block - self._copies(k, block)[:, 0], self.bits)
+        return quantize(block - self._copies(k, block)[:, 0], self.bits)
 
     def gossip_bytes(self, widths: tuple[int, ...]) -> int:
         return layout(widths, self.bits).bytes
@@ -210,7 +210,7 @@ class Layout:
         return words.view(TYPES[self.bits])
 
     def pack(self, parts: Sequence[tuple[Array, Integers | None]]) -> tuple[Array, Array]:
-        """Words and numbers of a message, ``(agents, ...)`` both; parts as of `quantise`."""
+        """Words and numbers of a message, ``(agents, ...)`` both; parts as of `quantize`."""
         numbers = np.concatenate([number for number, _ in parts], axis=1)
         words = np.zeros((len(numbers), self.words))
         start, memory = 0, self.integers(words)
@@ -240,7 +240,7 @@ def layout(widths: tuple[int, ...], bits: int) -> Layout:
     return Layout(widths, bits)
 
 
-def quantise(A: Array, bits: int) -> tuple[Array, Integers]:
+def quantize(A: Array, bits: int) -> tuple[Array, Integers]:
     """Units ``(agents, 1)`` and whole numbers ``(agents, width)``; their products are nearest to A.
 
     An agent whose A is not finite has a unit that is not, so that the products are NaN.

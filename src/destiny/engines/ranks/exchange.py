@@ -70,7 +70,7 @@ class Requests:
             if not request.Get_status():
                 late.setdefault(rank, []).append(agents)
         if not late:
-            return "its neighbours to take its messages"
+            return "its neighbors to take its messages"
         return " and ".join(f"rank {r} (agents {spell(np.concatenate(a))})" for r, a in late.items())
 
     def free(self) -> None:
@@ -116,7 +116,7 @@ class Channel(Requests):
         return self.buffer
 
 
-class Neighbours:
+class Neighbors:
     """Exchange between ranks (`destiny.engines.exchange.Exchange`)."""
 
     def __init__(

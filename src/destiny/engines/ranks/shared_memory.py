@@ -48,7 +48,7 @@ class Window:
 
 
 class Signals(Requests):
-    """Empty messages to and from the ranks with neighbours of the agents ``ids``."""
+    """Empty messages to and from the ranks with neighbors of the agents ``ids``."""
 
     def __init__(self, W: csr_array[Any, Any], owner: Ids, comm: Any) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class Signals(Requests):
 class SharedRows:
     """Exchange between ranks of one host (`destiny.engines.exchange.Exchange`), on a network that stays.
 
-    A rank writes its rows and tells its neighbours. When all of them have told it the same, it reads theirs.
+    A rank writes its rows and tells its neighbors. When all of them have told it the same, it reads theirs.
     It writes to the same set again two rounds later: by then it has heard of the round between, which each
-    neighbour began after it had read.
+    neighbor began after it had read.
     """
 
     def __init__(self, MPI: Any, comm: Any, owner: Ids, watch: Watch, sums: Sums, crowded: bool) -> None:

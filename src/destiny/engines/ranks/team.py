@@ -22,7 +22,7 @@ from destiny.engines import same_settings
 from destiny.engines.cores import allowed_cores
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.mixers.plain import Messages
-from destiny.engines.ranks.exchange import Neighbours
+from destiny.engines.ranks.exchange import Neighbors
 from destiny.engines.ranks.guard import Watch, guard
 from destiny.engines.ranks.shared_memory import SharedRows, has_room
 from destiny.engines.ranks.tree_sums import TreeSums
@@ -49,7 +49,7 @@ class Ranks:
         self.crowded, self.one_host = crowded(MPI, comm)
 
     def broadcast(self, value: Any) -> Any:
-        """Return rank 0's JSON-serialisable ``value`` on every rank."""
+        """Return rank 0's JSON-serializable ``value`` on every rank."""
         if self.size == 1:
             return value
         text = json.dumps(value).encode() if self.rank == 0 else b""
@@ -61,7 +61,7 @@ class Ranks:
         return value if self.rank == 0 else json.loads(buffer)
 
     def allgather(self, value: Any) -> list[Any]:
-        """Return the JSON-serialisable values of all ranks, by rank."""
+        """Return the JSON-serializable values of all ranks, by rank."""
         text = np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
         counts = np.empty(self.size, dtype=np.int64)
         with self.watch.waiting(OTHERS):
@@ -130,7 +130,7 @@ class MpiTeam(SingleWorkerTeam):
         hosted = problem.host(self.ids.tolist())
         shared = ranks.one_host and ranks.size > 1 and not network.changes
         shared = shared and ranks.broadcast(has_room(len(owner), *problem.shape))
-        exchange = SharedRows if shared else Neighbours
+        exchange = SharedRows if shared else Neighbors
         sums = TreeSums(ranks.MPI, ranks.comm, owner, ranks.watch, ranks.crowded)
         self.exchange = exchange(ranks.MPI, ranks.comm, owner, ranks.watch, sums, ranks.crowded)
         mixer = messages.mixer(len(self.ids), len(owner))

@@ -98,7 +98,7 @@ class TreeSums:
     def _settle(self, requests: list[Any], senders: list[int]) -> None:
         def missing() -> str:
             if not senders:
-                return "its neighbours to take its messages"
+                return "its neighbors to take its messages"
             ranks = sorted({int(self.owner[sender]) for sender in senders})
             return " and ".join(
                 f"rank {rank} (agents {spell(np.flatnonzero(self.owner == rank))})" for rank in ranks

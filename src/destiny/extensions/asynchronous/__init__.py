@@ -1,4 +1,4 @@
-"""Agents that do not wait for each other: the method, simulated time, agents of organisations."""
+"""Agents that do not wait for each other: the method, simulated time, agents of organizations."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

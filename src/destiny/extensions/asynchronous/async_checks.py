@@ -21,9 +21,9 @@ def prepared_async(
     require_fit(algorithm, problem)
     require_stochastic(algorithm, problem.batches)
     require_private_messages(privacy_of(problem), messages.private)
-    if problem.centring:
+    if problem.centering:
         raise MismatchError(
-            f"{algorithm.kind} cannot centre data, which takes rounds: subtract the means beforehand"
+            f"{algorithm.kind} cannot center data, which takes rounds: subtract the means beforehand"
         )
     if products_of(problem) is not None:
         raise MismatchError(

@@ -43,7 +43,7 @@ def no_friction(X: Array) -> Friction:
 def next_friction(friction: Friction, near: Array, made: Array, meant: Array, delay: Array) -> Friction:
     """The friction after one more move.
 
-    `near` is the mean gain of the agent and its neighbours: an agent that moved more than the others would
+    `near` is the mean gain of the agent and its neighbors: an agent that moved more than the others would
     see itself held back by them, and move even more. `meant` is what the last wake meant to be `made`.
     """
     wakes = HORIZON * delay

@@ -14,7 +14,7 @@ NESTEROV = 3  # mu = t / (t + NESTEROV): Nesterov's sequence
 MU_MOST = 0.999  # largest mu
 AGE_MOST = 3000.0  # largest ceiling of t: mu is at its largest there
 SHRINK = 0.5  # factor of t at a restart: one agent that loses all of it slows the others too
-RESTART = 0.4  # as in the accelerated method: neighbours whose mean cosine is below -0.4 (1 - mu) go downhill
+RESTART = 0.4  # as in the accelerated method: neighbors whose mean cosine is below -0.4 (1 - mu) go downhill
 LEAST_WATCH = 20  # wakes between two restarts whose trackers are compared, and at least t
 GROWTH = 1.2  # growth of a tracker between them that is more than noise, where nobody is late
 LOWER = 0.5  # the ceiling after growth, as a factor of t or of the ceiling
@@ -36,7 +36,7 @@ class Momentum:
     size: Array
     """Norm of the tracker at the last restart that was compared; 0 before the first."""
     watched: Array
-    """Wakes since then, of the neighbours if those are faster."""
+    """Wakes since then, of the neighbors if those are faster."""
 
     @property
     def mu(self) -> Array:
@@ -53,11 +53,11 @@ def next_momentum(
 ) -> Momentum:
     """The momentum of the next move.
 
-    `near` is the last one, with averages of age, ceiling and cosine over the agent and its neighbours; D is
+    `near` is the last one, with averages of age, ceiling and cosine over the agent and its neighbors; D is
     the tracker, U the mean move, delay is r >= 1, slower >= 1 is how often others wake meanwhile, and
     own_word the share of the agent's own cosine in what it passes on.
 
-    t is halved if <D, U> > 0, unless the neighbours clearly move downhill in their mean, and grows by 1 / r
+    t is halved if <D, U> > 0, unless the neighbors clearly move downhill in their mean, and grows by 1 / r
     otherwise. Moves of one wake are too noisy where messages are late, and so are cosines and trackers, the
     more the later. If trackers are larger at one restart than at an earlier one, momentum was too large for
     what is known here and how old it is: t stays below half of where that was seen, and slowly more.

@@ -29,12 +29,12 @@ class LocalAgent(Protocol):
         """Number of agents d."""
 
     @property
-    def neighbours(self) -> NDArray[np.intp]:
-        """Indices of its neighbours, ascending, ``(k,)``."""
+    def neighbors(self) -> NDArray[np.intp]:
+        """Indices of its neighbors, ascending, ``(k,)``."""
 
     @property
     def weights(self) -> Array:
-        """w_ij of the neighbours, in the same order, ``(k,)``."""
+        """w_ij of the neighbors, in the same order, ``(k,)``."""
 
     @property
     def own_weight(self) -> float:
@@ -45,7 +45,7 @@ class LocalAgent(Protocol):
 
 
 class Message(Protocol):
-    """What an agent sends after a wake, the same to every neighbour: a frozen dataclass of float64 arrays.
+    """What an agent sends after a wake, the same to every neighbor: a frozen dataclass of float64 arrays.
 
     Their shapes depend on (n, p) and d alone, so that they are the same for all agents of a run.
     """
@@ -80,9 +80,9 @@ class AsyncAlgorithmBase(ABC):
 
     @abstractmethod
     def wake(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:
-        """One iteration: the next state, and the message for all neighbours.
+        """One iteration: the next state, and the message for all neighbors.
 
-        ``inbox`` has the messages of neighbours since the last wake, in any order, some lost, some twice.
+        ``inbox`` has the messages of neighbors since the last wake, in any order, some lost, some twice.
         """
 
     @abstractmethod
@@ -97,8 +97,8 @@ class AsyncAlgorithmBase(ABC):
         return state
 
     def relink(self, state: Any, before: NDArray[np.intp], agent: LocalAgent) -> Any:
-        """The state of an agent whose neighbours were ``before`` and are those of ``agent`` from now on."""
-        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbours change")
+        """The state of an agent whose neighbors were ``before`` and are those of ``agent`` from now on."""
+        raise NotImplementedError(f"{self.kind} does not know what to do when its neighbors change")
 
     @abstractmethod
     def answer(self, state: Any, inbox: Sequence[Any], agent: LocalAgent) -> tuple[Any, Any]:

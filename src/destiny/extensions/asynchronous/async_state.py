@@ -12,19 +12,19 @@ from destiny.extensions.asynchronous.async_momentum import Momentum
 from destiny.extensions.asynchronous.async_protocol import LocalAgent
 from destiny.protocols import Array
 
-SLOWEST = 20.0  # a neighbour's word counts by how slow it is, up to this; silent for twice as long, once
+SLOWEST = 20.0  # a neighbor's word counts by how slow it is, up to this; silent for twice as long, once
 MIXING = 0.9  # share of W in the average of points: momentum is unstable at eigenvalues of W below -1/3
 
 
 @dataclass(frozen=True)
 class AsyncMessage:
-    """What an agent tells all its neighbours after a wake (`Message`)."""
+    """What an agent tells all its neighbors after a wake (`Message`)."""
 
     sender: Array
     stamp: Array
     heard: Array
     point: Array
-    """V less what is withheld, the point ``(n, p)`` that neighbours average."""
+    """V less what is withheld, the point ``(n, p)`` that neighbors average."""
     total: Array
     """T less what is withheld, ``(n, p)``: absolute, so that a message replaces all earlier ones."""
     age: Array
@@ -39,15 +39,15 @@ class AsyncMessage:
 
 @dataclass(frozen=True)
 class Inbox:
-    """The newest message of each of the k neighbours, by field, neighbours on axis 0."""
+    """The newest message of each of the k neighbors, by field, neighbors on axis 0."""
 
     stamp: Array
     echo: Array
-    """The newest stamp of this agent that the neighbour had heard when it sent."""
+    """The newest stamp of this agent that the neighbor had heard when it sent."""
     uses: Array
     """Wakes in which this message was used, plus 1."""
     rate: Array
-    """Running mean of the neighbour's wakes during one wake of this agent."""
+    """Running mean of the neighbor's wakes during one wake of this agent."""
     point: Array
     total: Array
     age: Array
@@ -80,7 +80,7 @@ class AsyncState:
     velocity: Array
     """Running mean of the moves of X."""
     delay: Array
-    """r >= 1, running mean of the wakes that information takes to a neighbour and back, over two."""
+    """r >= 1, running mean of the wakes that information takes to a neighbor and back, over two."""
     momentum: Momentum
     friction: Friction
     eta: Array
@@ -108,7 +108,7 @@ class AsyncState:
 
 
 def nearby(s: AsyncState, agent: LocalAgent) -> Momentum:
-    """The momentum with averages over the agent and its neighbours, as far as they tell of it.
+    """The momentum with averages over the agent and its neighbors, as far as they tell of it.
 
     In that of the cosines an agent counts in proportion to the time between its wakes: moves and trackers of
     a fast one between two messages of a slow one are mostly noise, those of the slow one are means.
@@ -124,12 +124,12 @@ def nearby(s: AsyncState, agent: LocalAgent) -> Momentum:
 
 
 def nearby_gain(s: AsyncState, agent: LocalAgent) -> Array:
-    """The mean gain of the agent and its neighbours."""
+    """The mean gain of the agent and its neighbors."""
     return np.asarray(agent.own_weight * s.friction.gain + agent.weights @ s.inbox.gain)
 
 
 def mean_point(s: AsyncState, agent: LocalAgent) -> Array:
-    """X: the mean of the points, in which a neighbour that has been silent for long counts for less."""
+    """X: the mean of the points, in which a neighbor that has been silent for long counts for less."""
     news = s.inbox
     heed = MIXING * agent.weights * np.square(np.minimum(1.0, lower_median(news.uses) / news.uses))
     return np.asarray((1 - heed.sum()) * s.point + weighted_sum(heed, news.point))
@@ -141,7 +141,7 @@ def lower_median(values: Array) -> float:
 
 
 def weighted_sum(weights: Array, stack: Array) -> Array:
-    """sum_j w_j A_j of ``(k,)`` and ``(k, n, p)``, added in the order of the neighbours: the same bits."""
+    """sum_j w_j A_j of ``(k,)`` and ``(k, n, p)``, added in the order of the neighbors: the same bits."""
     total, term = np.zeros(stack.shape[1:]), np.empty(stack.shape[1:])
     for weight, matrix in zip(weights, stack, strict=True):
         total += np.multiply(weight, matrix, out=term)

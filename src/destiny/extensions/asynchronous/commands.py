@@ -40,9 +40,9 @@ def leave(
 
 
 def remove(
-    file: Annotated[Path, typer.Argument(help="The agent of this organisation, a TOML file.")],
+    file: Annotated[Path, typer.Argument(help="The agent of this organization, a TOML file.")],
     name: Annotated[
-        str, typer.Argument(help="The neighbour that will not come back, or the index of any agent.")
+        str, typer.Argument(help="The neighbor that will not come back, or the index of any agent.")
     ],
 ) -> None:
     """Take another agent out of an asynchronous run, for good and for everybody, as it will not come back."""

@@ -48,7 +48,7 @@ RELAX = 1.2  # factor of a tracker in its sum
 HEARSAY = 8.0  # own share of a cosine, over 1 - lambda: less than all of it from lambda = 0.875 on
 SMOOTHING = 0.05  # weight of the newest lag, and of the newest rate, in its running mean
 WITHHELD = 0.5  # share of a move and of a flow that is not sent: on average half a wake is to come
-ROUND_TRIP = 2  # wakes until a neighbour's answer is back if nobody is late
+ROUND_TRIP = 2  # wakes until a neighbor's answer is back if nobody is late
 STIFFNESS = 0.25  # beta >= STIFFNESS L
 REACH = 0.5  # largest move of X in one wake, Frobenius norm
 REACH_LATE = 1.0  # that times r: moves that are on their way add up
@@ -60,12 +60,12 @@ ROUNDING = 1e-6  # by which a cosine may exceed 1, and a gain its range
 class DestinyAsync(AsyncAlgorithmBase):
     """Asynchronous accelerated DESTINY. An agent that wakes computes, if nobody is late or slower,
 
-        X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbour
+        X  = m_ii V_i + sum_j m_ij V_j                      V_j, T_j: the newest heard of each neighbor
         D  = H_i - (1 - w_ii) T_i + sum_j w_ij T_j          H_i at X, or at the X that was known before
         V  = X + mu U - eta D - 0.5 (H_i - H_i-) / L        U: the last move
         F  = 1.2 D + theta F,   T = T + F
 
-    and sends V and T to all neighbours, whenever it likes. T is a sum over all wakes so far: it is never a
+    and sends V and T to all neighbors, whenever it likes. T is a sum over all wakes so far: it is never a
     difference, so that a message which is lost, late, doubled or out of order, and an agent that comes back
     from an old checkpoint, only make knowledge older. Who has computed H_i before it woke (`compute`) sends
     at once, and less by half of the last move and of F: on average a message is used half a wake later. Where
@@ -120,12 +120,12 @@ class DestinyAsync(AsyncAlgorithmBase):
     def start(self, X: Array, agent: LocalAgent) -> AsyncState:
         """Estimate penalty and curvature from the agent's own gradients; `ProblemError` if they are infinite.
 
-        It costs 10 gradients and no message: until they are heard, neighbours are taken to be at X as well.
+        It costs 10 gradients and no message: until they are heard, neighbors are taken to be at X as well.
         """
         slope = agent.gradient(X)
         if not np.isfinite(slope).all():
             raise ProblemError(f"the gradient of agent {agent.index} is not finite at the start")
-        zero, k = np.zeros(()), len(agent.neighbours)
+        zero, k = np.zeros(()), len(agent.neighbors)
         H = self.field(X, zero, agent)
         V = H
         for _ in range(FIRST_LOOK):
@@ -259,14 +259,14 @@ class DestinyAsync(AsyncAlgorithmBase):
         )
 
     def relink(self, state: AsyncState, before: NDArray[np.intp], agent: LocalAgent) -> AsyncState:
-        """Drop what came from who has left; a new neighbour is taken to be here, with a sum of 0."""
+        """Drop what came from who has left; a new neighbor is taken to be here, with a sum of 0."""
         s, places = state, {int(j): at for at, j in enumerate(before)}
         mine = s.momentum
         first = {"point": s.point, "age": mine.age, "ceiling": mine.ceiling, "uses": 1.0, "rate": 1.0}
         first["gain"] = s.friction.gain
         parts: dict[str, Array] = {}
         for name, old in vars(s.inbox).items():
-            rows = [old[places[int(j)]] if int(j) in places else None for j in agent.neighbours]
+            rows = [old[places[int(j)]] if int(j) in places else None for j in agent.neighbors]
             new = np.empty((len(rows), *old.shape[1:]))
             for at, row in enumerate(rows):
                 new[at] = first.get(name, 0.0) if row is None else row
@@ -297,7 +297,7 @@ class DestinyAsync(AsyncAlgorithmBase):
         return None
 
     def residual(self, state: AsyncState) -> float:
-        """The largest of: the tracker's norm over its first ones, infeasibility, distance to a neighbour."""
+        """The largest of: the tracker's norm over its first ones, infeasibility, distance to a neighbor."""
         s = state
         reference = np.where(s.scale > STATIONARY * s.slope, s.scale, s.slope)
         if not np.isfinite(reference) or (s.inbox.stamp == 0).any():
@@ -314,7 +314,7 @@ class DestinyAsync(AsyncAlgorithmBase):
 
     @property
     def own_word(self) -> float:
-        """Share of its own cosine in the one that an agent tells: on a long ring two neighbours are few.
+        """Share of its own cosine in the one that an agent tells: on a long ring two neighbors are few.
 
         Where messages are late, r > 1, single cosines are noise, and it is 1 / r of this.
         """
@@ -328,15 +328,15 @@ class DestinyAsync(AsyncAlgorithmBase):
         return float((1 - np.sqrt(1 - self.lambda_)) ** 2)
 
     def _receive(self, s: AsyncState, inbox: Sequence[AsyncMessage], agent: LocalAgent) -> AsyncState:
-        """Keep the newest message of each neighbour, and how often each wakes."""
+        """Keep the newest message of each neighbor, and how often each wakes."""
         old, newest = s.inbox, dict[int, AsyncMessage]()
-        places = {j: k for k, j in enumerate(agent.neighbours.tolist())}
+        places = {j: k for k, j in enumerate(agent.neighbors.tolist())}
         for message in inbox:
             k = places[int(message.sender)]
             known = newest[k].stamp if k in newest else old.stamp[k]
             if message.stamp > known:
                 newest[k] = message
-        # A neighbour that has never been heard of counts as equally fast.
+        # A neighbor that has never been heard of counts as equally fast.
         wakes = np.where(old.stamp > 0, 0.0, old.rate)
         if not newest:
             return replace(s, inbox=replace(old, rate=old.rate + SMOOTHING * (wakes - old.rate)))
@@ -363,9 +363,9 @@ class DestinyAsync(AsyncAlgorithmBase):
         return replace(s, inbox=new, curvature=curvature, scale=scale)
 
     def _lateness(self, s: AsyncState, count: Array, agent: LocalAgent) -> Array:
-        """Wakes that answers of neighbours were on their way, over two; 0 in lockstep.
+        """Wakes that answers of neighbors were on their way, over two; 0 in lockstep.
 
-        The time until a slower neighbour wakes does not count: with it, agents beside it would overshoot.
+        The time until a slower neighbor wakes does not count: with it, agents beside it would overshoot.
         """
         lag = np.minimum(LIFE * s.life + count - s.inbox.echo, count) * np.minimum(1.0, s.inbox.rate)
         return agent.weights @ np.maximum(0.0, (lag - ROUND_TRIP) / ROUND_TRIP)
@@ -388,7 +388,7 @@ class DestinyAsync(AsyncAlgorithmBase):
 
     def _message(self, s: AsyncState, agent: LocalAgent) -> AsyncMessage:
         heard = np.zeros(agent.agents)
-        heard[agent.neighbours] = s.inbox.stamp
+        heard[agent.neighbors] = s.inbox.stamp
         return AsyncMessage(
             sender=np.asarray(float(agent.index)),
             stamp=np.asarray(LIFE * s.life + s.count),

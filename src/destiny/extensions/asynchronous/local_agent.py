@@ -34,7 +34,7 @@ class HostedAgent:
         row = slice(W.indptr[index], W.indptr[index + 1])
         others, weights = W.indices[row].astype(np.intp), np.asarray(W.data[row], dtype=np.float64)
         links = (others != index) & (weights != 0)
-        self.neighbours, self.weights = others[links], weights[links]
+        self.neighbors, self.weights = others[links], weights[links]
         self.own_weight = float(weights[others == index].sum())
 
     def gradient(self, X: Array) -> Array:

@@ -71,7 +71,7 @@ class Record:
         The newest epoch in which the agent was at level 2 or above: the others may be done in that one, and
         this agent may not change it. Infinite if it does not know any more.
     met : bool
-        Whether all neighbours could have said that they know an earlier life of this agent, if its files were
+        Whether all neighbors could have said that they know an earlier life of this agent, if its files were
         lost.
     """
 
@@ -98,7 +98,7 @@ class Record:
 
 
 class AmongMembers:
-    """An agent of which some neighbours do not take part (`LocalAgent`).
+    """An agent of which some neighbors do not take part (`LocalAgent`).
 
     The weight of a link to one of them is added to the agent's own. Every other weight stays: both ends of a
     link use the same one, and rows and columns of the members' weights add up to 1.
@@ -106,9 +106,9 @@ class AmongMembers:
 
     def __init__(self, agent: LocalAgent, standing: Array) -> None:
         self._agent = agent
-        stays = are_members(standing)[agent.neighbours]
+        stays = are_members(standing)[agent.neighbors]
         self.index, self.agents = agent.index, agent.agents
-        self.neighbours, self.weights = agent.neighbours[stays], agent.weights[stays]
+        self.neighbors, self.weights = agent.neighbors[stays], agent.weights[stays]
         self.own_weight = agent.own_weight + float(agent.weights[~stays].sum())
 
     def gradient(self, X: Array) -> Array:

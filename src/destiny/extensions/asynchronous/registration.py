@@ -12,7 +12,7 @@ AGENT_KEYS = {
     "agent": {
         "removal": Key(
             Literal["majority", "any"],
-            "asynchronous methods: whether a majority of the neighbours, or any one, is believed that "
+            "asynchronous methods: whether a majority of the neighbors, or any one, is believed that "
             "another left",
             refusal="is for asynchronous methods: with all others nobody can leave",
         ),
@@ -82,7 +82,7 @@ class AsynchronousExtension(Extension):
             return (
                 f"{method.kind} has no rounds: run it in simulated time "
                 "(destiny.extensions.asynchronous.simulate, or [world] in an experiment file), or between "
-                "organisations (destiny agent)"
+                "organizations (destiny agent)"
             )
         return (
             "an asynchronous algorithm must derive from "

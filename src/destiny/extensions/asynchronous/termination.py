@@ -64,7 +64,7 @@ class StoppingState:
     newest: Array
     """Stamp of the newest letter of each agent, ``(d,)``."""
     echo: Array
-    """The agent's own stamp that each neighbour had heard when it sent that letter, ``(d,)``."""
+    """The agent's own stamp that each neighbor had heard when it sent that letter, ``(d,)``."""
     spoke: Array
     """The epoch in which it sent that letter, ``(d,)``."""
     busy: Array
@@ -81,7 +81,7 @@ class TerminationDetection(AsyncAlgorithmBase):
     """An asynchronous method whose agents agree who takes part, and when to stop. Every member has a level:
 
         0  its residual is above the tolerance
-        1  it is not, and every neighbour has answered a message that was sent after it fell
+        1  it is not, and every neighbor has answered a message that was sent after it fell
         2  level 1, and all others were at 1 or above when last heard of
         3  level 2, and all others too; or level 1 and somebody is at 3, and then a residual of ten times the
            tolerance is small enough for level 1: done
@@ -128,7 +128,7 @@ class TerminationDetection(AsyncAlgorithmBase):
         return StoppingState(inner, none, none, standing, none, none, none, np.asarray(np.inf))
 
     def restart(self, state: StoppingState, life: int) -> StoppingState:
-        """The state of a checkpoint to go on from; the agent is quiet again once its neighbours answer."""
+        """The state of a checkpoint to go on from; the agent is quiet again once its neighbors answer."""
         return replace(state, inner=self.inner.restart(state.inner, life), busy=np.asarray(np.inf))
 
     def wake(
@@ -145,7 +145,7 @@ class TerminationDetection(AsyncAlgorithmBase):
         calm = self.inner.residual(inner) <= slack * self.tolerance
         busy = s.busy if calm and np.isfinite(s.busy) else np.asarray(message.stamp)
         answered = (s.echo > busy) & (s.spoke == epoch(s.standing))
-        quiet = calm and bool(answered[near.neighbours].all())
+        quiet = calm and bool(answered[near.neighbors].all())
         levels, stamps = s.levels.copy(), s.stamps.copy()
         others = [j for j in member_ids(s.standing) if j != agent.index]
         levels[agent.index] = _level(levels[others]) if quiet else BUSY
@@ -185,7 +185,7 @@ class TerminationDetection(AsyncAlgorithmBase):
         new = merged(state.standing, standing)
         if epoch(new) == epoch(state.standing):
             return replace(state, standing=new)
-        before = AmongMembers(agent, state.standing).neighbours
+        before = AmongMembers(agent, state.standing).neighbors
         inner = self.inner.relink(state.inner, before, AmongMembers(agent, new))
         none = np.zeros_like(state.levels)
         return replace(state, inner=inner, standing=new, levels=none, busy=np.asarray(np.inf))
@@ -212,11 +212,11 @@ class TerminationDetection(AsyncAlgorithmBase):
         return bool(are_members(state.standing)[agent.index])
 
     def may_go(self, state: StoppingState, agent: LocalAgent, done: Collection[int] = ()) -> bool:
-        """Whether the agent has left, and all neighbours that stay know; ``done`` are those that have ended.
+        """Whether the agent has left, and all neighbors that stay know; ``done`` are those that have ended.
 
         A member that is at level 2, or has ended, has heard from all other members of the same set.
         """
-        near = AmongMembers(agent, state.standing).neighbours
+        near = AmongMembers(agent, state.standing).neighbors
         levels = state.levels[are_members(state.standing)]
         all_know = bool(np.isin(levels, (ALL_QUIET, DONE)).any()) or any(j in done for j in near)
         knows = bool((state.spoke[near] == epoch(state.standing)).all())
@@ -262,7 +262,7 @@ class TerminationDetection(AsyncAlgorithmBase):
     def _hear(
         self, s: StoppingState, inbox: Sequence[StampedMessage], agent: LocalAgent
     ) -> tuple[StoppingState, list[Any]]:
-        """The newest word of every agent and echo of every neighbour; and the messages to compute with.
+        """The newest word of every agent and echo of every neighbor; and the messages to compute with.
 
         Who does not take part is not listened to: it may not know that it was taken out, and change a set
         that others are done in.
@@ -284,7 +284,7 @@ class TerminationDetection(AsyncAlgorithmBase):
             if letter.stamp > newest[j]:
                 newest[j], echo[j], spoke[j] = letter.stamp, letter.heard[agent.index], number
         s = replace(s, levels=levels, stamps=stamps, newest=newest, echo=echo, spoke=spoke)
-        near = AmongMembers(agent, s.standing).neighbours
+        near = AmongMembers(agent, s.standing).neighbors
         return s, [letter.message for letter in letters if int(letter.sender) in near]
 
 

@@ -11,9 +11,7 @@ class ByzantineExtension(Extension):
     """The key clip of [messages]."""
 
     def message_keys(self) -> dict[str, Key]:
-        meaning = (
-            "neighbours of an agent that may lie; the answer is then approximate; the same at all agents"
-        )
+        meaning = "neighbors of an agent that may lie; the answer is then approximate; the same at all agents"
         return {"clip": Key(int, meaning, Clipped.from_key)}
 
 

@@ -56,7 +56,7 @@ ATTACKS: dict[str, Attack] = {"flip": flip, "noise": noise, "inner": inner, "shi
 
 @dataclass(frozen=True)
 class Byzantine:
-    """Engine of one process in which some agents are Byzantine: they lie to their neighbours in every round.
+    """Engine of one process in which some agents are Byzantine: they lie to their neighbors in every round.
 
     A Byzantine agent follows its method with what it hears, and sends something else. It knows what all
     honest agents send. Its own copy of X is one of the agents' copies in a result, where it stands for
@@ -117,7 +117,7 @@ class LyingExchange:
         return self.exchange.adopt(W)
 
     def swap(self, round: int, blocks: Sequence[Array]) -> Sequence[Array]:
-        """The blocks of all agents as their neighbours hear them."""
+        """The blocks of all agents as their neighbors hear them."""
         return self.exchange.swap(round, self._told(round, blocks))
 
     def all_reduce(self, turn: int, tree: Tree, blocks: Sequence[Row]) -> Sequence[Row]:

@@ -89,13 +89,13 @@ class Vertical:
         return len(tables) * Averager(self.network_, Local(), messages)(share).common
 
 
-def centred_tables(tables: list[Any]) -> tuple[dict[int, Array], Array]:
+def centered_tables(tables: list[Any]) -> tuple[dict[int, Array], Array]:
     """Return every party's columns minus their means, which it finds by itself, and the means."""
     if tables[0].shape[0] < 2:
         raise ProblemError(f"parties need at least 2 rows; found {tables[0].shape[0]}")
     means = [np.asarray(table.mean(axis=0, dtype=np.float64)) for table in tables]
-    centred = {i: np.subtract(table, means[i], dtype=np.float64) for i, table in enumerate(tables)}
-    return centred, np.concatenate(means)
+    centered = {i: np.subtract(table, means[i], dtype=np.float64) for i, table in enumerate(tables)}
+    return centered, np.concatenate(means)
 
 
 def _dense(party: str, rows: Any) -> Any:

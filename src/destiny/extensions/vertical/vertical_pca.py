@@ -18,7 +18,7 @@ from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.fitting import choose_messages
 from destiny.estimators.rows import Table
 from destiny.estimators.session import FitSession
-from destiny.extensions.vertical.vertical_base import Vertical, centred_tables
+from destiny.extensions.vertical.vertical_base import Vertical, centered_tables
 from destiny.problems import PCA
 from destiny.problems.data import Silos
 from destiny.problems.data.rows import Rows
@@ -32,8 +32,8 @@ from destiny.validation import is_whole
 class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """PCA of columns that never leave the parties that hold them; the rows are the same at all parties.
 
-    Party i centres its columns A_i ``(rows, columns)`` by itself. With A = (A_1, ..., A_d) the parties find
-    the orthonormal U ``(rows, n_components)`` that maximises tr(U^T A A^T U) = sum_i ||A_i^T U||^2, whose
+    Party i centers its columns A_i ``(rows, columns)`` by itself. With A = (A_1, ..., A_d) the parties find
+    the orthonormal U ``(rows, n_components)`` that maximizes tr(U^T A A^T U) = sum_i ||A_i^T U||^2, whose
     columns are the scores of the rows over their lengths. Party i then computes the loadings of its own
     columns, A_i^T U over the singular values. docs/privacy.md says who learns what.
 
@@ -42,8 +42,8 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     n_components : int
         Below the number of rows, and at most the number of columns of all parties.
     network, method, tol, max_rounds, random_state, verbose, messages
-        As in `DecentralizedPCA`; ``method`` is `DestinyKrylov` by default, and
-        `DestinyMomentum` where the network changes or messages have few bits.
+        As in `DecentralizedPCA`; ``method`` is `AveragedKrylov` by default, and
+        `DestinyAccelerated` where the network changes or messages have few bits.
 
     Attributes
     ----------
@@ -117,25 +117,25 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             )
         network, seed = self._start(len(tables))
         with threadpool_limits(1):
-            centred, self.mean_ = centred_tables(tables)
+            centered, self.mean_ = centered_tables(tables)
             # Rows are the variables here and columns the samples, so that U is common to all parties.
             session = FitSession(
-                {i: Table(A.T, np.zeros(A.shape[1])) for i, A in centred.items()},
+                {i: Table(A.T, np.zeros(A.shape[1])) for i, A in centered.items()},
                 False,
                 network,
                 Local(),
                 seed,
                 messages=choose_messages(self.messages, type(self).__name__),
             )
-            problem = PCA([Rows(A.T) for A in centred.values()], p)
+            problem = PCA([Rows(A.T) for A in centered.values()], p)
             # Not by averaged models: their messages have a number for each pair of rows.
             steps = KRYLOV.obstacle(problem, network, messages=session.messages) is None
-            kind = "destiny-krylov" if steps else "destiny-momentum"
+            kind = "averaged-krylov" if steps else "destiny-accelerated"
             solution = session.solve(problem, self.get_params() | {"method": self.method or kind})
-            loadings = {i: A.T @ solution.by_agent[i] for i, A in centred.items()}
+            loadings = {i: A.T @ solution.by_agent[i] for i, A in centered.items()}
 
             def variances(i: int) -> Array:
-                return np.append(loadings[i].T @ loadings[i], np.sum(np.square(centred[i])))
+                return np.append(loadings[i].T @ loadings[i], np.sum(np.square(centered[i])))
 
             *moments, total = len(tables) * session.average(variances).common
             values, W = np.linalg.eigh(np.reshape(moments, (p, p)))
@@ -145,7 +145,7 @@ class VerticalPCA(Vertical, ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
                 raise ProblemError(
                     f"n_components must be at most {rank}, the directions in which columns vary; found {p}"
                 )
-            axes = np.concatenate([loadings[i] @ W for i in centred]) / np.sqrt(values)
+            axes = np.concatenate([loadings[i] @ W for i in centered]) / np.sqrt(values)
         self.components_ = svd_flip(None, axes.T.copy(), u_based_decision=False)[1]
         signs = np.sign(np.sum(self.components_ * axes.T, axis=1))
         self.scores_ = solution.common @ W * np.sqrt(values) * signs

@@ -16,7 +16,7 @@ from destiny.engines.mixers import Messages
 from destiny.errors import ProblemError, SettingsError
 from destiny.estimators.averager import Averager
 from destiny.estimators.fitting import choose_messages
-from destiny.extensions.vertical.vertical_base import Vertical, centred_tables
+from destiny.extensions.vertical.vertical_base import Vertical, centered_tables
 from destiny.protocols import Array, Topology
 from destiny.validation import is_number
 
@@ -26,7 +26,7 @@ RANK = 1e-12  # variance, relative to the largest of a party's directions in sca
 class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """`sklearn.linear_model.Ridge` of columns that never leave the parties that hold them.
 
-    The parties minimise ||sum_i A_i b_i - y||^2 + alpha sum_i ||b_i||^2 by conjugate gradients (CGLS). An
+    The parties minimize ||sum_i A_i b_i - y||^2 + alpha sum_i ||b_i||^2 by conjugate gradients (CGLS). An
     iteration averages A_i p_i, a number for each row, and some sums of squares; coefficients b_i and search
     directions p_i stay with party i. Each party makes its own columns orthonormal first, so that iterations
     depend on the correlations between parties alone. docs/privacy.md says who learns what.
@@ -110,11 +110,11 @@ class VerticalRidge(Vertical, MultiOutputMixin, RegressorMixin, BaseEstimator):
         network, _ = self._start(len(tables))
         average = Averager(network, Local(), messages)
         with threadpool_limits(1):
-            centred, self.mean_ = centred_tables(tables)
+            centered, self.mean_ = centered_tables(tables)
             mean = targets.mean(axis=0)
             Y = (targets - mean).reshape(len(targets), -1)
             limit = 2 * self.n_features_in_ + 10 if self.max_iter is None else self.max_iter
-            coef, self.n_iter_, self.converged_ = _solve(centred, Y, self.alpha, average, self.tol, limit)
+            coef, self.n_iter_, self.converged_ = _solve(centered, Y, self.alpha, average, self.tol, limit)
         self.coef_ = coef.T if targets.ndim == 2 else coef[:, 0]
         self.intercept_ = mean - self.coef_ @ self.mean_
         self.network_, self.n_rounds_, self.n_scalars_ = network, average.rounds, average.scalars

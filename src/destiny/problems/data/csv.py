@@ -28,7 +28,7 @@ from destiny.protocols import Array
 
 WINDOWS = "cp1252"  # the encoding of many programs that do not write UTF-8
 SEP_LINE = re.compile('"?sep=(.?)"?')  # a first line that tells Excel the separator
-PEEK = 6  # lines read to recognise the layout
+PEEK = 6  # lines read to recognize the layout
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class File:
             return None if head.header and self.samples == "columns" else head.names
 
     def row_ids(self) -> Sequence[Any] | None:
-        """Row labels of the samples, as in `LabelledSource`."""
+        """Row labels of the samples, as in `LabeledSource`."""
         named = self._is_named and self.samples != "columns"
         return read_file(self.path, self.csv, ids=True).ids if named else None
 

@@ -41,7 +41,7 @@ class NamedSource(Protocol):
 
 
 @runtime_checkable
-class LabelledSource(Protocol):
+class LabeledSource(Protocol):
     """A source that may have row labels of its samples."""
 
     def row_ids(self) -> Sequence[Any] | None:
@@ -174,7 +174,7 @@ class Matrices:
     def row_ids(self, agent: int) -> Sequence[Any] | None:
         """Row labels of the samples of one agent; None if there are none."""
         source = self.sources[agent]
-        return source.row_ids() if isinstance(source, LabelledSource) else None
+        return source.row_ids() if isinstance(source, LabeledSource) else None
 
     @property
     def alike(self) -> int | None:

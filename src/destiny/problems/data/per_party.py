@@ -246,6 +246,6 @@ def _check_spelling(texts: Sequence[NDArray[Any]], parties: Sequence[str]) -> No
             other, first = seen.setdefault(label.strip().casefold(), (label, k))
             if other != label and other not in labels and label not in classes[first]:
                 raise ProblemError(
-                    f"labels must be spelt alike at all parties; found {other!r} at {parties[first]} and "
+                    f"labels must be spelled alike at all parties; found {other!r} at {parties[first]} and "
                     f"{label!r} at {parties[k]}: write the same, or rename one of them"
                 )

@@ -15,7 +15,7 @@ from destiny.problems.data.row_blocks import Block, SparseBlock, row_blocks
 from destiny.protocols import Array
 
 LARGE = 2**23
-"""Entries of rows of which no centred copy is kept: 64 MiB in float64."""
+"""Entries of rows of which no centered copy is kept: 64 MiB in float64."""
 
 
 @dataclass(frozen=True)

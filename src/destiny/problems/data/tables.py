@@ -269,10 +269,10 @@ class Silos(PerParty):
 
     def _check_row_labels(self, opened: Sequence[Table]) -> None:
         """Raise ProblemError for tables whose row labels say that rows are not in the same order."""
-        labelled = [(k, one.ids) for k, one in zip(self.parties, opened, strict=True) if one.ids is not None]
-        for party, ids in labelled[1:]:
+        labeled = [(k, one.ids) for k, one in zip(self.parties, opened, strict=True) if one.ids is not None]
+        for party, ids in labeled[1:]:
             with _naming(party):
-                require_same_rows(ids, labelled[0][1], labelled[0][0])
+                require_same_rows(ids, labeled[0][1], labeled[0][0])
 
 
 class TableSource:

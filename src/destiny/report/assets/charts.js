@@ -1,5 +1,5 @@
 // Charts as SVG from plain data: lines with bands, marks, a logarithmic or a linear axis, an even plane.
-// Colours are variables of the page's style, so that light, dark and print need no other drawing.
+// Colors are variables of the page's style, so that light, dark and print need no other drawing.
 "use strict";
 const Charts = (() => {
   const SPACE = "http://www.w3.org/2000/svg";
@@ -88,11 +88,11 @@ const Charts = (() => {
 
   function marks(trace, points) {
     const open = trace.symbol.endsWith("-open"), symbol = trace.symbol.replace("-open", "");
-    const shape = SHAPES[symbol]((trace.size || 6) / 2), colour = `var(--${trace.colour})`;
+    const shape = SHAPES[symbol]((trace.size || 6) / 2), color = `var(--${trace.color})`;
     const filled = !open && !strokes(symbol);
     const group = element("g", {
-      class: "marks", "data-key": trace.key, fill: filled ? colour : "none",
-      stroke: filled && trace.small ? "none" : colour, "stroke-width": strokes(symbol) ? 1.8 : 1.5,
+      class: "marks", "data-key": trace.key, fill: filled ? color : "none",
+      stroke: filled && trace.small ? "none" : color, "stroke-width": strokes(symbol) ? 1.8 : 1.5,
       opacity: trace.small ? 0.75 : 1,
     });
     for (const [x, y] of points) group.append(element("path", { d: shape, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` }));
@@ -101,7 +101,7 @@ const Charts = (() => {
 
   // ------------------------------------------------------------------------------------------- a chart
 
-  // chart: traces (key, colour, mode, x, y, low, high, dash, symbol, size, small), log, even, xtitle, ytitle.
+  // chart: traces (key, color, mode, x, y, low, high, dash, symbol, size, small), log, even, xtitle, ytitle.
   // view: hidden (a set of keys), xtitle, unit, tell (a number of the x axis in words).
   function draw(div, chart, view) {
     const width = div.clientWidth, height = div.clientHeight;
@@ -155,7 +155,7 @@ const Charts = (() => {
       points.push(...own.map(([x, y, k]) => ({ x, y, k, trace })));
       if (trace.mode !== "markers") {
         plane.append(element("path", {
-          class: "line", "data-key": trace.key, d: line(trace, px, py), stroke: `var(--${trace.colour})`,
+          class: "line", "data-key": trace.key, d: line(trace, px, py), stroke: `var(--${trace.color})`,
           "stroke-dasharray": DASHES[trace.dash],
         }));
       }
@@ -186,7 +186,7 @@ const Charts = (() => {
       high.push(`${px(x).toFixed(2)} ${b.toFixed(2)}`);
       low.unshift(`${px(x).toFixed(2)} ${a.toFixed(2)}`);
     });
-    return element("path", { class: "band", "data-key": trace.key, fill: `var(--${trace.colour})`, d: high.length ? `M${[...high, ...low].join("L")}Z` : "" });
+    return element("path", { class: "band", "data-key": trace.key, fill: `var(--${trace.color})`, d: high.length ? `M${[...high, ...low].join("L")}Z` : "" });
   }
 
   // ------------------------------------------------------------------------------------------- the pointer

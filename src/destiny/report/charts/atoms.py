@@ -47,13 +47,13 @@ def best_run(panel: PanelResults) -> tuple[MethodResults, Array] | None:
 
 
 def sheet(X: Array, shape: tuple[int, int, int]) -> Pixels:
-    """Return the columns of X as pictures in a grid, ``(height, width, 3)``; zero is mid-grey."""
+    """Return the columns of X as pictures in a grid, ``(height, width, 3)``; zero is mid-gray."""
     height, width, channels = shape
     atoms = X.T[:MOST]
     # Divided by the largest entry with its sign: an atom and its negative are the same one.
     largest = np.take_along_axis(atoms, np.abs(atoms).argmax(axis=1)[:, None], axis=1)
     atoms = atoms / np.where(largest == 0, 1.0, largest)
-    # A column holds one colour plane after the other.
+    # A column holds one color plane after the other.
     pictures = atoms.reshape(-1, channels, height, width).transpose(0, 2, 3, 1)
     columns = min(len(pictures), max(1, round(math.sqrt(2 * len(pictures)))))
     rows = -(-len(pictures) // columns)

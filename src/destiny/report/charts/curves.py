@@ -10,7 +10,7 @@ from destiny.experiments.paper.claims import reach
 from destiny.protocols import Array
 from destiny.report.sources.results import FigureResults, PanelResults
 from destiny.run.history import History
-from destiny.run.plots import COLOURS, NAMES, PANELS, SIMULATED, on_log_scale
+from destiny.run.plots import COLORS, NAMES, PANELS, SIMULATED, on_log_scale
 
 MEASURES = dict(PANELS)
 AXES = {**NAMES, "seconds": "seconds"}
@@ -20,19 +20,19 @@ DASHES = ("solid", "dash", "dashdot", "dot")
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Colour (Okabe and Ito's palette) and dashes by number; they repeat after 28."""
+    """Color (Okabe and Ito's palette) and dashes by number; they repeat after 28."""
 
     number: int
 
     @property
     def name(self) -> str:
-        """CSS variable of the colour, which depends on the colour scheme of the page."""
-        return f"c{self.number % len(COLOURS)}"
+        """CSS variable of the color, which depends on the color scheme of the page."""
+        return f"c{self.number % len(COLORS)}"
 
     @property
-    def colour(self) -> str:
-        """The colour in hexadecimal."""
-        return COLOURS[self.number % len(COLOURS)]
+    def color(self) -> str:
+        """The color in hexadecimal."""
+        return COLORS[self.number % len(COLORS)]
 
     @property
     def dash(self) -> str:

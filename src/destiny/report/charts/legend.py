@@ -26,8 +26,8 @@ def legend(group: str, entries: list[tuple[str, Html]]) -> Html:
 def stroke(style: LineStyle | None) -> Html:
     """Return a sample of a line."""
     name, dash = ("ink", "solid") if style is None else (style.name, style.dash)
-    colour, dashes = f"var(--{name})", STROKES[dash]
-    line = tag("line", x1=1, y1=6, x2=31, y2=6, stroke=colour, stroke_width=2.5, stroke_dasharray=dashes)
+    color, dashes = f"var(--{name})", STROKES[dash]
+    line = tag("line", x1=1, y1=6, x2=31, y2=6, stroke=color, stroke_width=2.5, stroke_dasharray=dashes)
     return tag("svg", line, viewBox="0 0 32 12", class_="swatch", aria_hidden="true")
 
 

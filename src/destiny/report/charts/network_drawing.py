@@ -19,7 +19,7 @@ def facts(network: dict[str, Any]) -> dict[str, str]:
     values = {
         "agents": wording.whole(network.get("agents")),
         "links": wording.whole(network.get("link_count", len(network.get("links") or ()))),
-        "neighbours": neighbours(network),
+        "neighbors": neighbors(network),
         "diameter": wording.whole(network.get("diameter")),
         "λ": f"{network['lambda']:.4g}" if is_number(network.get("lambda")) else wording.NONE,
         "weights": str(network.get("weights") or wording.NONE),
@@ -29,8 +29,8 @@ def facts(network: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value != wording.NONE}
 
 
-def neighbours(network: dict[str, Any]) -> str:
-    """Return the range of the agents' numbers of neighbours, as text."""
+def neighbors(network: dict[str, Any]) -> str:
+    """Return the range of the agents' numbers of neighbors, as text."""
     least, mean, most = (network.get(f"degree_{which}") for which in ("min", "mean", "max"))
     if least == most or not is_number(mean):
         return wording.whole(least)
@@ -54,7 +54,7 @@ def layout(network: dict[str, Any]) -> tuple[Array, Any, Any] | None:
 
 
 def drawing(network: dict[str, Any]) -> Html | None:
-    """Return the network as SVG, darker dots for agents with more neighbours; None without positions."""
+    """Return the network as SVG, darker dots for agents with more neighbors; None without positions."""
     content = layout(network)
     if content is None:
         return None
@@ -69,7 +69,7 @@ def drawing(network: dict[str, Any]) -> Html | None:
     dots = []
     for agent, ((x, y), degree) in enumerate(zip(xy, degrees, strict=True)):
         shade = 0.3 + 0.7 * (degree - least) / (most - least) if most > least else 1
-        tooltip = tag("title", f"agent {agent}: {degree} neighbours")
+        tooltip = tag("title", f"agent {agent}: {degree} neighbors")
         dots.append(
             tag(
                 "g",
@@ -92,7 +92,7 @@ def sentence(network: dict[str, Any]) -> str:
     """Return a description of the drawing for screen readers."""
     values = facts(network)
     parts = [f"{values[name]} {name}" for name in ("agents", "links") if name in values]
-    parts += [f"{name} {values[name]}" for name in ("neighbours", "diameter", "λ") if name in values]
+    parts += [f"{name} {values[name]}" for name in ("neighbors", "diameter", "λ") if name in values]
     return f"{network.get('name') or 'network'}: {', '.join(parts)}"
 
 
@@ -106,6 +106,6 @@ def figure(network: dict[str, Any]) -> Html:
     picture = drawing(network) or tag("p", "The network is too large to be drawn.")
     items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts(network).items()]
     differ = network.get("degree_min") != network.get("degree_max")
-    colour = " The stronger an agent's colour, the more neighbours it has." if differ else ""
-    caption = f"{network.get('name') or 'Network'}.{up}{colour}"
+    color = " The stronger an agent's color, the more neighbors it has." if differ else ""
+    caption = f"{network.get('name') or 'Network'}.{up}{color}"
     return tag("figure", picture, tag("figcaption", caption), tag("dl", *items, class_="facts"), class_="net")

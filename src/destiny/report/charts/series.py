@@ -40,14 +40,14 @@ class Charts:
         """Add a chart with the eigenvalues of the pooled data as a line, those of each method as marks."""
         traces: list[dict[str, Any]] = []
         if pooled:
-            line = {"key": "pooled data", "colour": "ink", "mode": "lines", "dash": "solid"}
+            line = {"key": "pooled data", "color": "ink", "mode": "lines", "dash": "solid"}
             traces.append(
                 line | {"x": list(range(1, len(pooled) + 1)), "y": numbers(np.array(pooled, float))}
             )
         for k, (label, values) in enumerate(by_method.items()):
             style = styles.get(label, LineStyle(len(styles)))
             symbol = f"{mark(style.number)}-open"
-            marks = {"key": label, "colour": style.name, "mode": "markers", "symbol": symbol, "size": 7}
+            marks = {"key": label, "color": style.name, "mode": "markers", "symbol": symbol, "size": 7}
             x = mark_positions(len(values), k, len(by_method))
             traces.append(marks | {"x": x, "y": numbers(np.array(values, float))})
         return self.add(
@@ -64,7 +64,7 @@ class Charts:
             members = kind == k
             marks = {
                 "key": name,
-                "colour": LineStyle(k).name,
+                "color": LineStyle(k).name,
                 "mode": "markers",
                 "symbol": mark(k),
                 "small": True,
@@ -98,7 +98,7 @@ def trace(curve: Curve, measure: str, x: int) -> dict[str, Any]:
     """Return one curve as data, with its range if there are several seeds."""
     line = {
         "key": curve.label,
-        "colour": curve.style.name,
+        "color": curve.style.name,
         "dash": curve.style.dash,
         "mode": "lines",
         "shared": x,

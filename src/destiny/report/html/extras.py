@@ -35,7 +35,7 @@ def dictionary(panel: PanelResults, *_: object) -> Html | None:
     )
     guess = "" if image else f", taken for {shape[0]} by {shape[1]} pixels"
     caption = (
-        f"{subject} learned by {run.label}{guess}. Mid-grey is zero; each is scaled to its largest entry."
+        f"{subject} learned by {run.label}{guess}. Mid-gray is zero; each is scaled to its largest entry."
     )
     pixels = atoms.sheet(X, shape)
     width = pixels.shape[1] * max(1, round(ATOM / shape[1]))

@@ -1,4 +1,4 @@
-"""Agents of organisations: where each is, who waits for whom."""
+"""Agents of organizations: where each is, who waits for whom."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def agents_page(jobs: list[Job], charts: Charts) -> Html:
         tag("section", tag("h2", "Agents"), overview(jobs)),
         residuals(jobs, charts),
     ]
-    parts += [neighbours(job) for job in jobs if job.running]
+    parts += [neighbors(job) for job in jobs if job.running]
     return join(parts)
 
 
@@ -61,22 +61,22 @@ def row(job: Job) -> list[object]:
 
 
 def late(status: dict[str, Any]) -> list[str]:
-    """Return the neighbours whose messages an agent lacks in its round."""
-    return [str(n.get("name")) for n in neighbour_list(status) if n.get("late") is True]
+    """Return the neighbors whose messages an agent lacks in its round."""
+    return [str(n.get("name")) for n in neighbor_list(status) if n.get("late") is True]
 
 
 def waiting(status: dict[str, Any]) -> str:
-    """Return the neighbours an agent waits for and how long it has waited; empty if for nobody."""
+    """Return the neighbors an agent waits for and how long it has waited; empty if for nobody."""
     names, seconds = ", ".join(late(status)), status.get("waiting")
     return f"{names}, for {seconds:.0f} s" if names and is_number(seconds) else names
 
 
-def neighbour_list(status: dict[str, Any]) -> list[dict[str, Any]]:
-    found = status.get("neighbours")
+def neighbor_list(status: dict[str, Any]) -> list[dict[str, Any]]:
+    found = status.get("neighbors")
     return [n for n in found if isinstance(n, dict)] if isinstance(found, list) else []
 
 
-def neighbours(job: Job) -> Html:
+def neighbors(job: Job) -> Html:
     """Return the connections of a running agent."""
     rows = [
         [
@@ -87,11 +87,11 @@ def neighbours(job: Job) -> Html:
             wording.whole(n.get("received")),
             wording.whole(n.get("sent")),
         ]
-        for n in neighbour_list(job.status)
+        for n in neighbor_list(job.status)
     ]
-    head = ["neighbour", "state", "its last round", "waited for", "bytes received", "bytes sent"]
-    content = table(f"Neighbours of {job.agent}", head, rows, class_="wide cards")
-    return tag("section", tag("h2", f"Neighbours of {job.agent}"), content)
+    head = ["neighbor", "state", "its last round", "waited for", "bytes received", "bytes sent"]
+    content = table(f"Neighbors of {job.agent}", head, rows, class_="wide cards")
+    return tag("section", tag("h2", f"Neighbors of {job.agent}"), content)
 
 
 def residuals(jobs: list[Job], charts: Charts) -> Html | None:
@@ -103,7 +103,7 @@ def residuals(jobs: list[Job], charts: Charts) -> Html | None:
         if points:
             style = LineStyle(number)
             x, y, _ = np.array(points, dtype=float).T
-            line = {"key": job.agent, "colour": style.name, "dash": style.dash, "mode": "lines"}
+            line = {"key": job.agent, "color": style.name, "dash": style.dash, "mode": "lines"}
             traces.append(line | {"x": numbers(x, 6), "y": numbers(y)})
             swatches.append((job.agent, stroke(style)))
             ends.append(f"{job.agent} {wording.scientific(y[-1])}")
@@ -124,7 +124,7 @@ def drawing(jobs: list[Job]) -> Html:
     links: dict[frozenset[str], None] = {}
     arrows = []
     for job in jobs:
-        for n in neighbour_list(job.status):
+        for n in neighbor_list(job.status):
             other = str(n.get("name"))
             names += [other] if other not in names else []
             links[frozenset((job.agent, other))] = None

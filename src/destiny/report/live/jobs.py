@@ -1,4 +1,4 @@
-"""What there is to see below a folder: results, runs that are not over, and agents of organisations."""
+"""What there is to see below a folder: results, runs that are not over, and agents of organizations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Job:
     status : dict
         status.json of what is not over; empty if it is.
     agent : str
-        Name of the agent of an organisation; empty for other results.
+        Name of the agent of an organization; empty for other results.
     run : str
         Name of the agent's run.
     changed : float

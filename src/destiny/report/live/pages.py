@@ -41,7 +41,7 @@ def index_page(root: Path, jobs: list[Job]) -> LivePage:
     if runs:
         head = ["run", "agents here", "running", "waiting for others"]
         rows = [agents_row(run, [job for job in jobs if job.agent and job.run == run]) for run in runs]
-        parts.append(section("Agents", table("Agents of organisations", head, rows, class_="wide cards")))
+        parts.append(section("Agents", table("Agents of organizations", head, rows, class_="wide cards")))
     if results:
         head, rows = ["folder", "problem", "outcome", "written"], [result_row(job) for job in results]
         parts.append(section("Results", table("Results, the newest first", head, rows, class_="wide cards")))

@@ -9,7 +9,7 @@ import numpy as np
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Team
 from destiny.errors import MismatchError, ProblemError, SettingsError
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.geometry.stiefel import identity, sym, transpose
 from destiny.protocols import Array, TopologyBase
 from destiny.run.averaging import agree, rounds_to_agree

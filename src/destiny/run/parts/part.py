@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from destiny.engines.hosted import HostedAgents
 from destiny.engines.team import Team
-from destiny.geometry.generalised import MassMatrix
+from destiny.geometry.generalized import MassMatrix
 from destiny.protocols import Array, ProblemBase
 from destiny.storage.checkpoint import Saved
 

@@ -33,7 +33,7 @@ class PrivateData(RunPart):
         require_private_messages(self.part.privacy, plan.messages.private)
 
     def begin(self, plan: Plan, team: Team, saved: Saved | None) -> None:  # noqa: ARG002
-        """The noise of centred data is that of another problem."""
+        """The noise of centered data is that of another problem."""
         self.part = private_part(plan.solved) or self.part
 
     def identity(self) -> dict[str, Any]:
@@ -69,14 +69,14 @@ class PrivateData(RunPart):
 
 
 def require_private_messages(privacy: Privacy | None, private: bool) -> None:
-    """Refuse noise shared by all agents where neighbours see the messages of one.
+    """Refuse noise shared by all agents where neighbors see the messages of one.
 
     ``private`` says whether the run's messages are private sums.
     """
     if privacy is not None and privacy.noise == "together" and not private:
         raise SettingsError(
             'privacy with noise = "together" needs private messages: each agent adds too little noise for '
-            'itself, and its neighbours would see its own messages; use noise = "alone", or '
+            'itself, and its neighbors would see its own messages; use noise = "alone", or '
             'messages = "private"'
         )
 

@@ -57,7 +57,7 @@ class PrivateProducts(RunPart):
         return [WIDE * count + 1 for count in counts] if plan.messages.private else counts
 
     def begin(self, plan: Plan, team: Team, saved: Saved | None) -> None:
-        """Release the products of the data, centred or not, or take the matrix from a checkpoint."""
+        """Release the products of the data, centered or not, or take the matrix from a checkpoint."""
         products = self.products = products_of(plan.solved) or self.products
 
         def find(_: None, agents: HostedAgents) -> LowRank:

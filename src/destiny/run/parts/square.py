@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from destiny.geometry.stiefel import norm
-from destiny.protocols import Array, Observer, Regulariser
+from destiny.protocols import Array, Observer, Regularizer
 from destiny.run.parts.part import Outcome, RunPart
 from destiny.run.result import Result
 from destiny.run.stopping import remaining_rules
@@ -65,10 +65,10 @@ class BothHalves(RunPart):
     def add_to(self, result: Outcome, moment: Moment) -> Outcome:
         """Look whether the other half can be better."""
         team, X = moment.team, result.X
-        if not isinstance(result, Result):  # an agent of an organisation evaluates its own f_i alone
+        if not isinstance(result, Result):  # an agent of an organization evaluates its own f_i alone
             return result
         points = [team.mean(team.split(moment.plan.X)), *([X] if np.isfinite(X).all() else [])]
-        alike = symmetric(team, points, moment.plan.problem.regulariser)
+        alike = symmetric(team, points, moment.plan.problem.regularizer)
         rounds = moment.round or moment.step
         self.half = Half(*team.broadcast([rounds, moment.seconds, alike]))
         return result
@@ -100,7 +100,7 @@ def determinant(X: Array) -> str:
     return f"{np.linalg.slogdet(X)[0]:+.0f}" if np.isfinite(X).all() else "NaN"
 
 
-def symmetric(observer: Observer, points: Sequence[Array], regulariser: Regulariser | None = None) -> bool:
+def symmetric(observer: Observer, points: Sequence[Array], regularizer: Regularizer | None = None) -> bool:
     """Whether f + r is the same on both halves: values and gradients at some points and their mirror images.
 
     Where X is as good as its mirror image, a run from the mirrored start has nothing to add.
@@ -109,7 +109,7 @@ def symmetric(observer: Observer, points: Sequence[Array], regulariser: Regulari
     size = max(float(norm(G)) for G, _ in pairs)
     if any(not norm(mirrored(G) - other) <= PARALLEL * size for G, other in pairs):
         return False
-    values = [observer.value] + ([] if regulariser is None else [lambda X: float(regulariser.value(X))])
+    values = [observer.value] + ([] if regularizer is None else [lambda X: float(regularizer.value(X))])
     return all(math.isclose(f(X), f(mirrored(X)), rel_tol=EQUAL) for X in points for f in values)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from destiny.agents.settings import Settings
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.config.files import AgentMessages
 from destiny.config.tables import given
 from destiny.engines.mixers import Messages, from_keys
@@ -16,7 +16,7 @@ from destiny.extensions.asynchronous.agents.async_agent import AsyncAgent, large
 from destiny.extensions.asynchronous.async_checks import NO_PRIVATE_SUMS, prepared_async
 from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithmBase
 from destiny.extensions.asynchronous.members import mixing_of, slowest_mixing
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.protocols import ProblemBase, TopologyBase
 
 SYMMETRIC = 1e-12  # what weights computed in double precision may miss
@@ -29,7 +29,7 @@ class AsyncOptions:
     late: tuple[int, ...] = ()
     """Agents that do not take part from the start, by index."""
     majority: bool = True
-    """Whether more than half of its neighbours, or any one, must tell an agent that another one has left."""
+    """Whether more than half of its neighbors, or any one, must tell an agent that another one has left."""
     replay: bool = False
     """Whether an agent writes down from which messages its steps were made."""
 
@@ -49,12 +49,12 @@ class AsyncAgentKind:
         if table.private is not False:
             self.refuse_private(
                 method,
-                "write private = false into [messages] of every agent's file, which lets each neighbour read "
+                "write private = false into [messages] of every agent's file, which lets each neighbor read "
                 "all numbers this agent sends",
             )
         plain = from_keys(given(table))
         return plain, (
-            f"{plain}: each neighbour learns all numbers this agent sends, from which it can work out "
+            f"{plain}: each neighbor learns all numbers this agent sends, from which it can work out "
             "gradients and, in the worst case, data; and how fast this agent computes"
         )
 
@@ -63,10 +63,10 @@ class AsyncAgentKind:
         me: Any,
         run: Any,
         network: TopologyBase,
-        neighbours: Sequence[Neighbour],
+        neighbors: Sequence[Neighbor],
     ) -> AsyncOptions:
         """removal and late of [agent], replay of [run]."""
-        return AsyncOptions(read_late(me, network, neighbours), me.removal != "any", bool(run.replay))
+        return AsyncOptions(read_late(me, network, neighbors), me.removal != "any", bool(run.replay))
 
     def common(self, options: AsyncOptions) -> dict[str, Any]:
         """Who comes late."""
@@ -81,7 +81,7 @@ class AsyncAgentKind:
         options: AsyncOptions,
     ) -> AsyncAlgorithmBase:
         """The method on this network, once it fits problem, network and messages."""
-        if options.late and not isinstance(network, Neighbourhood):
+        if options.late and not isinstance(network, Neighborhood):
             method = method.on(slowest_mixing(network, options.late))
         return prepared_async(method, problem, network, messages)
 
@@ -104,7 +104,7 @@ class AsyncAgentKind:
         return largest_message(settings)
 
 
-def read_late(me: Any, network: TopologyBase, neighbours: Sequence[Neighbour]) -> tuple[int, ...]:
+def read_late(me: Any, network: TopologyBase, neighbors: Sequence[Neighbor]) -> tuple[int, ...]:
     """late of [agent]: who does not take part from the start."""
     late, count = sorted(set(me.late or [])), me.agents
     if not late:
@@ -113,12 +113,12 @@ def read_late(me: Any, network: TopologyBase, neighbours: Sequence[Neighbour]) -
         raise SettingsError(
             f"[agent] late must be indices from 0 to {count - 1} of some agents, not of all; found {late}"
         )
-    if isinstance(network, Neighbourhood):
-        for n in neighbours:
+    if isinstance(network, Neighborhood):
+        for n in neighbors:
             if n.index in late and n.around is None:
                 raise SettingsError(
-                    f"[[neighbour]] {n.name!r} may come late and needs neighbours, the indices of all its "
-                    "neighbours: the weights follow from it before it is there"
+                    f"[[neighbor]] {n.name!r} may come late and needs neighbors, the indices of all its "
+                    "neighbors: the weights follow from it before it is there"
                 )
         return tuple(late)
     W = network.at(0)

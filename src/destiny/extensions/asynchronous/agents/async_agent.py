@@ -15,7 +15,7 @@ from destiny.agents.outcome import Outcome
 from destiny.agents.process import AgentProcess, identity
 from destiny.agents.settings import CHECKPOINTS, Settings
 from destiny.agents.transport.event_loop import MAX_TICK, Absent, RunEnded, StoppedBySignal
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.engines.mixers import Mixer
 from destiny.errors import DestinyError, SettingsError
 from destiny.extensions.asynchronous.agents.async_checkpoints import AsyncCheckpoints
@@ -28,7 +28,7 @@ from destiny.extensions.asynchronous.local_agent import HostedAgent
 from destiny.extensions.asynchronous.members import LEFT, MEMBER, are_members, epoch
 from destiny.extensions.asynchronous.termination import StampedMessage, StoppingState, TerminationDetection
 from destiny.geometry.stiefel import random_point, violation
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.protocols import Array
 from destiny.run.history import History
 from destiny.run.plan import parts_of
@@ -36,7 +36,7 @@ from destiny.run.stopping import DIVERGED, Stop
 from destiny.storage.checkpoint import Saved, flatten, unflatten
 
 IDLE = 0.2  # seconds without news after which an agent computes all the same
-CATCH_UP = 6.0  # seconds to wait for news of all neighbours after a restart: they dial every 5 s at least
+CATCH_UP = 6.0  # seconds to wait for news of all neighbors after a restart: they dial every 5 s at least
 CALM = 0.01  # seconds between two wakes of an agent whose residual is below the tolerance
 AVERAGED = 3  # numbers at the end besides a gradient and n curvatures: objective, variance, flooded change
 AGREED = "converged: all agents agreed that their residuals are below the tolerance"
@@ -60,7 +60,7 @@ class AsyncAgent(AgentProcess):
 
     def __init__(self, settings: Settings, loud: bool) -> None:
         assert isinstance(settings.algorithm, AsyncAlgorithmBase)
-        names = [n.name for n in settings.neighbours]
+        names = [n.name for n in settings.neighbors]
         folder = settings.out / CHECKPOINTS
         files = AsyncCheckpoints(folder, identity(settings), settings.index, names)
         super().__init__(settings, files)
@@ -82,7 +82,7 @@ class AsyncAgent(AgentProcess):
         """Run from the start or the last checkpoint to the answer; `Left` if the agent leaves before."""
         self.members.refuse_departed()
         if self.outcome is not None:
-            return self.outcome if self.outcome.closed else self.serve_until_neighbours_done(self.outcome)
+            return self.outcome if self.outcome.closed else self.serve_until_neighbors_done(self.outcome)
         with np.errstate(over="ignore", invalid="ignore"):
             self.begin()
             agreed = self.checkpoints.agreed
@@ -91,7 +91,7 @@ class AsyncAgent(AgentProcess):
             )
             outcome = self.average(stop)
         outcome.write(self.settings.out, identity(self.settings))
-        return self.serve_until_neighbours_done(outcome)
+        return self.serve_until_neighbors_done(outcome)
 
     # The start
 
@@ -121,7 +121,7 @@ class AsyncAgent(AgentProcess):
             self.event_log.record("resumed", step=self.wakes, life=life, notes=self.checkpoints.notes)
         self.live(life)
         self.tell(*self.method.answer(self.state, [], self.agent), "answer", [])
-        self.save()  # the neighbours' degrees are known from here on
+        self.save()  # the neighbors' degrees are known from here on
         if self.saved is not None and self.checkpoints.agreed is None:
             self.catch_up()
 
@@ -129,7 +129,7 @@ class AsyncAgent(AgentProcess):
         """The state of a checkpoint; CheckpointError if it is of other data."""
         if not np.allclose(self.value, saved.values, rtol=1e-10, atol=0.0):
             raise saved.refuse("belongs to other data: the objective at the start differs")
-        stranger = StandIn(self.settings.agents, self.agent.neighbours.tolist())
+        stranger = StandIn(self.settings.agents, self.agent.neighbors.tolist())
         first = self.method.start(X, stranger)
         like = self.method.know(first, saved.state.get("standing", first.standing), stranger)
         state: StoppingState = unflatten(like, saved)
@@ -152,15 +152,15 @@ class AsyncAgent(AgentProcess):
         self.exchange.life, self.exchange.stamp = life, 0.0
 
     def come_late(self) -> StampedMessage:
-        """Wait until a neighbour sends a message as to a member: the agent begins where that one is."""
+        """Wait until a neighbor sends a message as to a member: the agent begins where that one is."""
         index, connections = self.settings.index, self.connections
         self.view.phase = "waiting to be let in"
         while True:
             try:
-                connections.wait(lambda: bool(self.exchange.news) or any(n.done for n in self.neighbours))
+                connections.wait(lambda: bool(self.exchange.news) or any(n.done for n in self.neighbors))
             except Absent:
                 raise Absent(
-                    f"no neighbour has let this agent in for {connections.wait_limit:g} s: none can be "
+                    f"no neighbor has let this agent in for {connections.wait_limit:g} s: none can be "
                     "reached, or the others are about to end the run"
                 ) from None
             for letter in self.exchange.take():
@@ -169,20 +169,20 @@ class AsyncAgent(AgentProcess):
                         self.log.event("join", 0, [letter], self.exchange.trim_of)
                     self.members.keep(letter.standing)
                     return letter
-            if (done := [n.name for n in self.neighbours if n.done]) != []:
+            if (done := [n.name for n in self.neighbors if n.done]) != []:
                 raise RunEnded(f"this agent came too late: {done[0]} has the answer of those who took part")
 
     def meet(self) -> None:
-        """Wait for the neighbours' degrees, which the weights follow from, if they are not known yet."""
+        """Wait for the neighbors' degrees, which the weights follow from, if they are not known yet."""
         network = self.settings.network
-        if not isinstance(network, Neighbourhood):
+        if not isinstance(network, Neighborhood):
             return
 
-        def unknown() -> list[Neighbour]:
+        def unknown() -> list[Neighbor]:
             told = list(self.exchange.news.values())  # if the files of this agent were lost, others know more
             return [
                 n
-                for n in self.neighbours
+                for n in self.neighbors
                 if n.takes_part
                 and not (n.degree or n.degree_in_file or n.degree_in_hello)
                 and not any(letter.standing[n.index] == LEFT for letter in told)
@@ -192,7 +192,7 @@ class AsyncAgent(AgentProcess):
             """Whether all are known. They are kept at once: a connection may end before the wait does."""
             if unknown():
                 return False
-            for n in self.neighbours:
+            for n in self.neighbors:
                 n.degree = n.degree or n.degree_in_file or n.degree_in_hello
             return True
 
@@ -200,21 +200,21 @@ class AsyncAgent(AgentProcess):
             self.connections.wait(fix)
         except Absent:
             raise self.absence(unknown()) from None
-        network.learn({n.index: n.degree or 0 for n in self.neighbours})
+        network.learn({n.index: n.degree or 0 for n in self.neighbors})
 
     @property
-    def neighbours(self) -> list[Neighbour]:
+    def neighbors(self) -> list[Neighbor]:
         """All of the file."""
-        return self.connections.neighbours
+        return self.connections.neighbors
 
     @property
-    def member_neighbours(self) -> list[Neighbour]:
+    def member_neighbors(self) -> list[Neighbor]:
         """Those who take part."""
-        return [n for n in self.neighbours if n.takes_part]
+        return [n for n in self.neighbors if n.takes_part]
 
     def catch_up(self) -> None:
         """After a restart, hear everybody once, if that is soon: sums of different age do not fit well."""
-        everybody, deadline = len(self.member_neighbours), self.connections.deadline
+        everybody, deadline = len(self.member_neighbors), self.connections.deadline
         seconds = min(CATCH_UP, deadline / 2) if deadline else CATCH_UP  # who is missing is named later
         self.connections.listen(lambda: len(self.exchange.news) >= everybody, seconds)
 
@@ -259,8 +259,8 @@ class AsyncAgent(AgentProcess):
         self.send()
 
     def send(self) -> None:
-        """Send the latest message to all neighbours whose lines are free."""
-        for n in self.neighbours:
+        """Send the latest message to all neighbors whose lines are free."""
+        for n in self.neighbors:
             self.connections.send_pending(n)
 
     def see_to_members(self) -> None:
@@ -271,13 +271,13 @@ class AsyncAgent(AgentProcess):
             self.state = self.method.know(self.state, standing, self.agent)
 
     def listen(self, took: float, calm: bool) -> None:
-        """Read, write, and wait for news: of half the neighbours, or of one for as long as a wake takes."""
-        exchange, neighbours = self.exchange, self.member_neighbours
+        """Read, write, and wait for news: of half the neighbors, or of one for as long as a wake takes."""
+        exchange, neighbors = self.exchange, self.member_neighbors
         began = time.monotonic()
         least = began + (CALM if calm else min(took, IDLE))
 
         def ready() -> bool:
-            enough = 2 * len(exchange.news) >= len(neighbours) and not calm
+            enough = 2 * len(exchange.news) >= len(neighbors) and not calm
             return enough or (bool(exchange.news) and time.monotonic() >= least)
 
         self.connections.loop.call_later(least - began, self.connections.wake)
@@ -285,15 +285,15 @@ class AsyncAgent(AgentProcess):
         self.check_silence(time.monotonic())
 
     def check_silence(self, now: float) -> None:
-        """Raise `Absent` if a neighbour has been silent for longer than the deadline."""
+        """Raise `Absent` if a neighbor has been silent for longer than the deadline."""
         connections, passed = self.connections, now - self.clock
         self.clock, self.seconds = now, self.seconds + passed
         passed = min(passed, MAX_TICK)  # if more have passed, this process itself stood still
-        for n in connections.neighbours:
+        for n in connections.neighbors:
             n.silent += passed
         self.unheard += passed
         deadline, limit = connections.deadline, max(connections.deadline, connections.startup_grace)
-        silent = [n for n in self.member_neighbours if n.silent > limit]
+        silent = [n for n in self.member_neighbors if n.silent > limit]
         if deadline and silent:
             self.save()
             raise self.absence(silent) if self.takes_part else self.members.unconfirmed(silent)
@@ -303,19 +303,19 @@ class AsyncAgent(AgentProcess):
                 self.save()
                 raise disputed
             # Of a set that has changed nobody may know whether it is linked; then its levels never come. In
-            # the set of the files a neighbour is silent first, unless what was said of an agent is false.
+            # the set of the files a neighbor is silent first, unless what was said of an agent is false.
             if self.view.members is None and not (self.unheard[lost] > 2 * limit).any():
                 return
             self.save()
             names = ", ".join(map(self.members.name, lost))
             raise Absent(
-                f"nothing has been heard of {names} for {limit:g} s, from any neighbour: they are away, "
+                f"nothing has been heard of {names} for {limit:g} s, from any neighbor: they are away, "
                 "do not agree who takes part, somebody has said false things of them, or those who take part "
                 "are not linked with each other"
             )
 
-    def absence(self, late: list[Neighbour]) -> DestinyError:
-        """The error to raise: which neighbours are missing, and why."""
+    def absence(self, late: list[Neighbor]) -> DestinyError:
+        """The error to raise: which neighbors are missing, and why."""
         limit = self.connections.wait_limit
         text = " and ".join(
             f"{n.name} has been silent for {limit:g} s: it "
@@ -371,9 +371,7 @@ class AsyncAgent(AgentProcess):
         if self.exchange.is_forgotten:
             heard = self.exchange.life_heard
             self.members.forget()
-            self.event_log.record(
-                "resumed", step=self.wakes, notes=[f"neighbours have heard of life {heard}"]
-            )
+            self.event_log.record("resumed", step=self.wakes, notes=[f"neighbors have heard of life {heard}"])
             self.live(self.new_life(heard))
 
     # The end
@@ -397,12 +395,12 @@ class AsyncAgent(AgentProcess):
             stop = Stop(f"out of rounds: another agent has used its {limit} wakes, this one {self.wakes}")
         self.checkpoints.agree(self.snapshot(reason=stop.reason, converged=stop.converged))
         self.exchange.agreed = True
-        for n in self.connections.neighbours:
+        for n in self.connections.neighbors:
             n.silent = 0.0  # from here on agents wait for rounds
         return stop
 
-    def answer(self, peer: Neighbour, letter: StampedMessage) -> None:
-        """A neighbour is not done, and this agent is: say so again, with an echo of what it has said."""
+    def answer(self, peer: Neighbor, letter: StampedMessage) -> None:
+        """A neighbor is not done, and this agent is: say so again, with an echo of what it has said."""
         self.renew_life()
         self.tell(*self.method.answer(self.state, [letter], self.agent), "answer", [letter])
         self.connections.send_pending(peer)
@@ -437,7 +435,7 @@ class AsyncAgent(AgentProcess):
 
     @property
     def numbers_sent(self) -> int:
-        """Numbers sent to neighbours so far, without those of averages."""
+        """Numbers sent to neighbors so far, without those of averages."""
         return self.sent + self.exchange.written * self.exchange.codec.size
 
     def save(self) -> None:
@@ -453,7 +451,7 @@ class AsyncAgent(AgentProcess):
             "scalars": self.numbers_sent,
             "seconds": self.seconds,
             "gradients": self.gradients,
-            "degrees": {n.name: n.degree or n.degree_in_file for n in self.connections.neighbours},
+            "degrees": {n.name: n.degree or n.degree_in_file for n in self.connections.neighbors},
         }
         arrays = {"history": self.history.as_array(), "values": self.value}
         return Saved(flatten(self.state), arrays, known | facts)

@@ -76,7 +76,7 @@ class AsyncCheckpoints(AgentCheckpoints):
         """
         record, damage = _read_record(self.folder, first)
         if damage:
-            self.notes.append(f"{damage}; the agent asks its neighbours who takes part")
+            self.notes.append(f"{damage}; the agent asks its neighbors who takes part")
         return record
 
     def depart(self, why: str) -> None:
@@ -93,7 +93,7 @@ class AsyncCheckpoints(AgentCheckpoints):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"{path} cannot be read ({type(error).__name__}): this agent had left the run; if it should "
-                "hear that again from its neighbours, remove the file and start it"
+                "hear that again from its neighbors, remove the file and start it"
             ) from error
 
     def requests(self) -> list[int]:
@@ -170,7 +170,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read_life(path: Path) -> int:
-    """The life in a file; 0 if there is none that can be read: neighbours then tell what they have heard."""
+    """The life in a file; 0 if there is none that can be read: neighbors then tell what they have heard."""
     try:
         life = json.loads(path.read_text(encoding="utf-8"))["life"]
         return int(life)

@@ -1,4 +1,4 @@
-"""The messages of an asynchronous agent: the newest to each neighbour, the newest from each neighbour."""
+"""The messages of an asynchronous agent: the newest to each neighbor, the newest from each neighbor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from destiny.agents.exchange import Exchange
 from destiny.agents.outbox import Outbox
 from destiny.agents.transport.connections import Connections
 from destiny.agents.transport.messages import Header, Kind, Refusal
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.extensions.asynchronous.agents.belief import Trim, departures
 from destiny.extensions.asynchronous.agents.message_codec import MessageCodec
 from destiny.extensions.asynchronous.async_protocol import LIFE
@@ -21,7 +21,7 @@ from destiny.extensions.asynchronous.termination import DONE, StampedMessage, Te
 from destiny.protocols import Array, TopologyBase
 
 MOST_LIVES = 2**20  # starts of an agent in one run; stamps are exact for twice as many
-MOST_FORGOTTEN = 1000  # lives of this agent that a neighbour may remember and its own files do not
+MOST_FORGOTTEN = 1000  # lives of this agent that a neighbor may remember and its own files do not
 
 try:
     import fcntl
@@ -35,7 +35,7 @@ else:
 class AsyncExchange(Exchange):
     """STATE messages while the method runs; the rounds of `Exchange` for the averages at the end.
 
-    Nothing is queued: what was not yet written to a neighbour is replaced by what is newer, and so is what
+    Nothing is queued: what was not yet written to a neighbor is replaced by what is newer, and so is what
     has come and was not yet used.
 
     Parameters
@@ -56,17 +56,17 @@ class AsyncExchange(Exchange):
     agreed : bool
         Whether this agent has ended its iteration: rounds may follow.
     answer : callable or None
-        Called with each message of a neighbour that is not done, once this agent is.
+        Called with each message of a neighbor that is not done, once this agent is.
     written : int
-        STATE messages written to neighbours by this process.
+        STATE messages written to neighbors by this process.
     opinions : dict from int to ndarray (d,)
-        By neighbour, who takes part by its newest message.
+        By neighbor, who takes part by its newest message.
     trims : dict from int to (int, Trim)
-        By neighbour, stamp of its newest message and what is left out of it, if anything is.
+        By neighbor, stamp of its newest message and what is left out of it, if anything is.
     standing : callable
         Who takes part as this agent knows it.
     majority : bool
-        Whether more than half of the neighbours must say that an agent has left (`departures`).
+        Whether more than half of the neighbors must say that an agent has left (`departures`).
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class AsyncExchange(Exchange):
         self.news: dict[int, StampedMessage] = {}
         self.latest: memoryview | None = None
         self.stamp = 0.0  # of the latest message
-        self.sent: dict[int, float] = {}  # by neighbour, the stamp last written on its connection
+        self.sent: dict[int, float] = {}  # by neighbor, the stamp last written on its connection
         self.life = self.life_heard = 0
         self.agreed = False
-        self.answer: Callable[[Neighbour, StampedMessage], None] | None = None
+        self.answer: Callable[[Neighbor, StampedMessage], None] | None = None
         self.written = 0
         self.opinions: dict[int, Array] = {}
         self.trims: dict[int, tuple[int, Trim]] = {}
         self.standing: Callable[[], Array] = lambda: first_standing(len(newest))
         self.majority = True
-        self.doubted: set[tuple[int, int]] = set()  # neighbours and the agents that they have taken out
-        self.reminded: set[int] = set()  # neighbours that remember a later life than this process began with
+        self.doubted: set[tuple[int, int]] = set()  # neighbors and the agents that they have taken out
+        self.reminded: set[int] = set()  # neighbors that remember a later life than this process began with
 
     # For the agent
 
     def take(self) -> list[StampedMessage]:
-        """What has come since the last time, in the order of the neighbours."""
+        """What has come since the last time, in the order of the neighbors."""
         letters = [self.news[j] for j in sorted(self.news)]
         self.news = {}
         return letters
@@ -115,11 +115,11 @@ class AsyncExchange(Exchange):
         stamp, trim = self.trims.get(int(letter.sender), (0, None))
         return trim if stamp == int(letter.stamp) else None
 
-    def told_by(self, agent: int) -> list[Neighbour]:
-        """The neighbours that say an agent leaves or has left."""
+    def told_by(self, agent: int) -> list[Neighbor]:
+        """The neighbors that say an agent leaves or has left."""
         return [
             n
-            for n in self.connections.neighbours
+            for n in self.connections.neighbors
             if n.index in self.opinions and self.opinions[n.index][agent] > MEMBER
         ]
 
@@ -129,12 +129,12 @@ class AsyncExchange(Exchange):
 
     # For the connections
 
-    def announce(self, peer: Neighbour) -> tuple[int, int]:
-        """The first round missing from a neighbour, and the newest of its lives that was heard of."""
+    def announce(self, peer: Neighbor) -> tuple[int, int]:
+        """The first round missing from a neighbor, and the newest of its lives that was heard of."""
         return peer.next_in, int(self.newest[peer.index] // LIFE)
 
-    def check_request(self, peer: Neighbour, need: int, mark: int) -> None:
-        """Raise `Refusal` if a neighbour has rounds that this agent never sent, or lives that cannot be."""
+    def check_request(self, peer: Neighbor, need: int, mark: int) -> None:
+        """Raise `Refusal` if a neighbor has rounds that this agent never sent, or lives that cannot be."""
         if mark >= MOST_LIVES:
             raise Refusal(
                 f"says that it has heard life {mark} of this agent, expected less than {MOST_LIVES}"
@@ -150,11 +150,11 @@ class AsyncExchange(Exchange):
         if later and (why := self.remind(peer, mark)) is not None:
             raise Refusal(f"says {why}")
 
-    def remind(self, peer: Neighbour, life: int) -> str | None:
-        """A neighbour has heard of a later life of this agent; what is wrong with that, None if it may be.
+    def remind(self, peer: Neighbor, life: int) -> str | None:
+        """A neighbor has heard of a later life of this agent; what is wrong with that, None if it may be.
 
-        The files of this agent may be lost or old, but by `MOST_FORGOTTEN` lives at most, and a neighbour has
-        to say so once: a neighbour hears of lives from this agent alone.
+        The files of this agent may be lost or old, but by `MOST_FORGOTTEN` lives at most, and a neighbor has
+        to say so once: a neighbor hears of lives from this agent alone.
         """
         if life > max(self.life, self.life_heard):
             if life > self.life + MOST_FORGOTTEN or peer.index in self.reminded:
@@ -166,11 +166,11 @@ class AsyncExchange(Exchange):
     def on_mark(self) -> None:
         """Marks are lives here; the few rounds at the end are kept until the run is over."""
 
-    def on_connected(self, peer: Neighbour) -> None:
-        """The neighbour gets the latest message, whatever an earlier connection has carried."""
+    def on_connected(self, peer: Neighbor) -> None:
+        """The neighbor gets the latest message, whatever an earlier connection has carried."""
         self.sent.pop(peer.index, None)
 
-    def check_header(self, peer: Neighbour, header: Header) -> None:
+    def check_header(self, peer: Neighbor, header: Header) -> None:
         """Raise Refusal unless a message may come now, and has the right size."""
         if header.kind is not Kind.STATE:
             super().check_header(peer, header)
@@ -180,8 +180,8 @@ class AsyncExchange(Exchange):
                 f"{self.codec.length} for round 0"
             )
 
-    def on_state(self, peer: Neighbour, content: memoryview) -> None:
-        """Keep the newest message of a neighbour; raises Refusal if it cannot be right."""
+    def on_state(self, peer: Neighbor, content: memoryview) -> None:
+        """Keep the newest message of a neighbor; raises Refusal if it cannot be right."""
         letter: StampedMessage = self.codec.unpack(content)
         if (why := self.flaw_of(peer, letter)) is not None:
             raise Refusal(f"sent {why}")
@@ -196,13 +196,13 @@ class AsyncExchange(Exchange):
         elif letter.levels[peer.index] < DONE and self.answer is not None:
             self.answer(peer, letter)
 
-    def believed(self, peer: Neighbour, letter: StampedMessage) -> StampedMessage:
+    def believed(self, peer: Neighbor, letter: StampedMessage) -> StampedMessage:
         """A message without what its sender cannot know, or may not decide (`departures`).
 
-        What neighbours say of themselves is heard from them alone. So no agent passes on a false stamp to the
+        What neighbors say of themselves is heard from them alone. So no agent passes on a false stamp to the
         agent that it is about, which would refuse the one that has passed it on.
         """
-        near = [n.index for n in self.connections.neighbours if n.takes_part]
+        near = [n.index for n in self.connections.neighbors if n.takes_part]
         ahead = [j for j in near if j != peer.index and letter.stamps[j] > self.newest[j]]
         self.opinions[peer.index] = letter.standing
         standing = departures(letter, self.standing(), self.opinions, near, self.majority)
@@ -217,15 +217,15 @@ class AsyncExchange(Exchange):
         self.trims[peer.index] = int(letter.stamp), trim
         return trim.of(letter)
 
-    def doubt(self, peer: Neighbour, agents: list[int]) -> None:
-        """Log once that a neighbour has taken agents out, and this agent has not."""
+    def doubt(self, peer: Neighbor, agents: list[int]) -> None:
+        """Log once that a neighbor has taken agents out, and this agent has not."""
         if new := [j for j in agents if (peer.index, j) not in self.doubted]:
             self.doubted.update((peer.index, j) for j in new)
             who = ", ".join(f"agent {j}" for j in new)
-            sentence = f"{peer.name} says that {who} left: not believed before most neighbours say so"
-            self.connections.event_log.report_neighbour("members", peer.name, sentence)
+            sentence = f"{peer.name} says that {who} left: not believed before most neighbors say so"
+            self.connections.event_log.report_neighbor("members", peer.name, sentence)
 
-    def flaw_of(self, peer: Neighbour, letter: StampedMessage) -> str | None:
+    def flaw_of(self, peer: Neighbor, letter: StampedMessage) -> str | None:
         """What is wrong with a message, in words; None if it may be right."""
         if (why := self.method.flaw(letter)) is not None:
             return why
@@ -240,8 +240,8 @@ class AsyncExchange(Exchange):
             return f"that it has heard message {mine:.0f} of this agent, which was never sent"
         return self.remind(peer, life) if life > self.life else None
 
-    def send_pending(self, peer: Neighbour) -> None:
-        """Write the rounds that a neighbour lacks, and the latest message if it has not got it.
+    def send_pending(self, peer: Neighbor) -> None:
+        """Write the rounds that a neighbor lacks, and the latest message if it has not got it.
 
         One that has not come yet gets nothing; one that has left hears so, and gets no rounds.
         """

@@ -41,18 +41,18 @@ def departures(
     """Who takes part by a message, as far as it is believed.
 
     That an agent leaves is believed if the agent itself says so, if this agent's operator has asked for it or
-    it is known already, or if more than half of the neighbours that take part say so. All else is believed.
+    it is known already, or if more than half of the neighbors that take part say so. All else is believed.
 
     Parameters
     ----------
     known : ndarray (d,)
         The standing that this agent knows.
     words : mapping from int to ndarray (d,)
-        By neighbour, the standing that it has told last, the sender of the message among them.
+        By neighbor, the standing that it has told last, the sender of the message among them.
     members : collection of int
-        The neighbours that take part.
+        The neighbors that take part.
     majority : bool
-        Whether more than half of the neighbours must say so; otherwise the sender's word is enough.
+        Whether more than half of the neighbors must say so; otherwise the sender's word is enough.
     """
     believed = letter.standing.copy()
     if not majority:

@@ -13,7 +13,7 @@ from destiny.agents.outcome import Outcome
 from destiny.agents.process import identity
 from destiny.agents.settings import CHECKPOINTS, Settings
 from destiny.agents.transport.event_loop import Absent, RunEnded
-from destiny.agents.transport.neighbour import Neighbour
+from destiny.agents.transport.neighbor import Neighbor
 from destiny.errors import DestinyError, SettingsError
 from destiny.extensions.asynchronous.agents.async_checkpoints import (
     AsyncCheckpoints,
@@ -35,7 +35,7 @@ from destiny.extensions.asynchronous.members import (
     mixing_of,
 )
 from destiny.extensions.asynchronous.termination import StoppingState, TerminationDetection
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.protocols import Array, TopologyBase
 from destiny.validation import did_you_mean
 
@@ -54,15 +54,15 @@ class Membership:
     record : Record
         As on disk.
     told_by : callable
-        The neighbours that say an agent leaves or has left.
+        The neighbors that say an agent leaves or has left.
     """
 
     def __init__(
         self, settings: Settings, method: TerminationDetection, files: AsyncCheckpoints, view: View
     ) -> None:
         self.settings, self.method, self.files, self.view = settings, method, files, view
-        self.neighbours = view.connections.neighbours
-        self.told_by: Callable[[int], list[Neighbour]] = lambda _: []
+        self.neighbors = view.connections.neighbors
+        self.told_by: Callable[[int], list[Neighbor]] = lambda _: []
         self.record = files.read_record(first_standing(settings.agents, settings.options.late))
         self.show(self.record.standing)
 
@@ -78,7 +78,7 @@ class Membership:
 
     def show(self, standing: Array) -> None:
         """Tell the connections and the views who takes part."""
-        for n in self.neighbours:
+        for n in self.neighbors:
             came, its = n.takes_part, standing[n.index]
             n.standing = "late" if its < MEMBER else "left" if its == LEFT else "member"
             n.silent = n.silent if came else 0.0
@@ -114,35 +114,35 @@ class Membership:
         standing = state.standing
         for j in self.files.requests():
             standing = asked(standing, j, joins=False)
-        for n in self.neighbours:
+        for n in self.neighbors:
             if n.standing == "late" and n.connection is not None:
                 standing = asked(standing, n.index, joins=True)
-        if not self.record.met and all(self.was_met(n, standing) for n in self.neighbours):
+        if not self.record.met and all(self.was_met(n, standing) for n in self.neighbors):
             self.keep(self.record.standing, met=True)
         asking = replace(state, standing=standing)
         made = self.method.carry_out(asking, self.record, agent)
         standing = standing if made is None else made
         return None if np.array_equal(standing, state.standing) else standing
 
-    def was_met(self, n: Neighbour, standing: Array) -> bool:
-        """Whether a neighbour has said which life of this agent it knows; one that is to leave need not."""
+    def was_met(self, n: Neighbor, standing: Array) -> bool:
+        """Whether a neighbor has said which life of this agent it knows; one that is to leave need not."""
         return n.connection_count > 0 or not n.takes_part or standing[n.index] == LEAVING
 
     # Leaving
 
     def by_word_of(self, j: int) -> str:
-        """The neighbours that say an agent has left, in words; nothing if it was asked for here."""
+        """The neighbors that say an agent has left, in words; nothing if it was asked for here."""
         names = ", ".join(n.name for n in self.told_by(j))
         return f" by the word of {names}" if names and j not in self.files.requests() else ""
 
     def disputed(self) -> DestinyError | None:
-        """The error to raise if neighbours say that somebody has left, and too few of them do."""
+        """The error to raise if neighbors say that somebody has left, and too few of them do."""
         for j in self.ids:
             if self.record.standing[j] == MEMBER and (told := self.told_by(j)):
                 names, who = ", ".join(n.name for n in told), self.name(j)
                 return SettingsError(
                     f"{names} took {who} out of the run, and this agent did not, as more than half of its "
-                    f"neighbours must say so: agree by destiny agents remove FILE {j}, or ask {names}"
+                    f"neighbors must say so: agree by destiny agents remove FILE {j}, or ask {names}"
                 )
         return None
 
@@ -152,11 +152,11 @@ class Membership:
             raise self.departed(why)
 
     def end_if_left(self, state: StoppingState, agent: LocalAgent) -> None:
-        """Raise `Left` if this agent has left and its neighbours know, `RunEnded` if it was taken out."""
+        """Raise `Left` if this agent has left and its neighbors know, `RunEnded` if it was taken out."""
         if state.standing[self.settings.index] != LEFT:
             return
         wanted = self.settings.index in self.files.requests()
-        if not wanted or self.method.may_go(state, agent, [n.index for n in self.neighbours if n.done]):
+        if not wanted or self.method.may_go(state, agent, [n.index for n in self.neighbors if n.done]):
             why = "asked" if wanted else f"taken out of the run{self.by_word_of(self.settings.index)}"
             self.files.depart(why)
             raise self.departed(why)
@@ -165,11 +165,11 @@ class Membership:
         """The error with which an agent ends that takes part no more."""
         name = self.settings.name
         if why == "asked":
-            return Left(f"{name} has left the run for good, and its neighbours know")
+            return Left(f"{name} has left the run for good, and its neighbors know")
         return RunEnded(f"{name} was {why}")
 
-    def unconfirmed(self, silent: list[Neighbour]) -> Absent:
-        """The error of an agent that has left, and whose neighbours do not answer."""
+    def unconfirmed(self, silent: list[Neighbor]) -> Absent:
+        """The error of an agent that has left, and whose neighbors do not answer."""
         names, deadline = ", ".join(n.name for n in silent), self.settings.deadline
         return Absent(
             f"{self.settings.name} has left, but {names} did not say so for {deadline:g} s: start it again, "
@@ -185,7 +185,7 @@ class Membership:
             return s.network
         near = AmongMembers(agent, state.standing)
         # Diameter and spectrum of the file are those of another network.
-        network = Neighbourhood(s.index, near.neighbours.tolist(), s.agents, max(1, len(members) - 1))
+        network = Neighborhood(s.index, near.neighbors.tolist(), s.agents, max(1, len(members) - 1))
         network.weigh(near.weights, near.own_weight)
         return network
 
@@ -193,7 +193,7 @@ class Membership:
         """The name of an agent if it is known here, else its index."""
         if j == self.settings.index:
             return self.settings.name
-        return next((n.name for n in self.neighbours if n.index == j), f"agent {j}")
+        return next((n.name for n in self.neighbors if n.index == j), f"agent {j}")
 
     def remarks(self, state: StoppingState) -> list[str]:
         """Whose answer it is, if not that of all agents of the files."""
@@ -207,7 +207,7 @@ class Membership:
 
 
 def request_leave(settings: Settings, name: str | None = None) -> str:
-    """Ask this agent to leave for good, or to see to it that a neighbour is taken out; what happens then."""
+    """Ask this agent to leave for good, or to see to it that a neighbor is taken out; what happens then."""
     s = settings
     if not isinstance(s.algorithm, AsyncAlgorithmBase):
         raise SettingsError(
@@ -215,13 +215,13 @@ def request_leave(settings: Settings, name: str | None = None) -> str:
             "start a new run without that agent, or choose destiny-async"
         )
     names = {str(j): j for j in range(s.agents)}
-    names |= {n.name: n.index for n in s.neighbours} | {s.name: s.index}
+    names |= {n.name: n.index for n in s.neighbors} | {s.name: s.index}
     who = s.name if name is None else name
     if who not in names:
         if who.isdigit():
             raise SettingsError(f"this run has agents 0 to {s.agents - 1}; found {who}")
         raise SettingsError(
-            f"{who!r} is no neighbour of {s.name}: name another agent by its index{did_you_mean(who, names)}"
+            f"{who!r} is no neighbor of {s.name}: name another agent by its index{did_you_mean(who, names)}"
         )
     folder = s.out / CHECKPOINTS
     standing = read_record(folder, first_standing(s.agents, s.options.late)).standing
@@ -232,7 +232,7 @@ def request_leave(settings: Settings, name: str | None = None) -> str:
     if standing[names[who]] < MEMBER:
         raise SettingsError(f"{who} has not come yet, and nobody waits for it: there is nothing to leave")
     stay = [j for j in member_ids(standing) if j != names[who]]
-    if not isinstance(s.network, Neighbourhood):
+    if not isinstance(s.network, Neighborhood):
         W = s.network.at(0)
         if abs(W - W.T).max() > 1e-12 or mixing_of(W, stay) is None:
             raise SettingsError(
@@ -242,8 +242,6 @@ def request_leave(settings: Settings, name: str | None = None) -> str:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_requests(folder, sorted({*read_requests(folder), names[who]}))
     if names[who] == s.index:
-        return f"{who} leaves as soon as its agent runs and its neighbours know; it then ends by itself"
-    agreed = (
-        "" if not s.options.majority else "; others follow when more than half of their neighbours say so"
-    )
+        return f"{who} leaves as soon as its agent runs and its neighbors know; it then ends by itself"
+    agreed = "" if not s.options.majority else "; others follow when more than half of their neighbors say so"
     return f"{s.name} takes {who} out of the run as soon as its agent runs: {who} cannot come back{agreed}"

@@ -61,9 +61,9 @@ class MessageCodec:
 class StandIn:
     """An agent without data (`LocalAgent`), for the shapes of states and messages."""
 
-    def __init__(self, agents: int, neighbours: Sequence[int] = ()) -> None:
+    def __init__(self, agents: int, neighbors: Sequence[int] = ()) -> None:
         self.index, self.agents, self.own_weight = 0, agents, 1.0
-        self.neighbours, self.weights = np.array(neighbours, dtype=np.intp), np.zeros(len(neighbours))
+        self.neighbors, self.weights = np.array(neighbors, dtype=np.intp), np.zeros(len(neighbors))
 
     def gradient(self, X: Array) -> Array:
         """Any matrix will do."""

@@ -24,7 +24,7 @@ from destiny.extensions.asynchronous.async_protocol import AsyncAlgorithmBase
 from destiny.extensions.asynchronous.local_agent import HostedAgent
 from destiny.extensions.asynchronous.members import Record
 from destiny.extensions.asynchronous.termination import StampedMessage, StoppingState
-from destiny.networks.local_view import Neighbourhood
+from destiny.networks.local_view import Neighborhood
 from destiny.storage.checkpoint import Saved, flatten
 
 AGENT_FILE = "agent.toml"
@@ -117,20 +117,20 @@ def _open(files: Sequence[Path]) -> list[ReplayedAgent]:
     if len(set(there)) < len(there) or not set(range(d)) - set(late) <= set(there):
         found = ", ".join(map(str, there))
         raise SettingsError(f"a replay needs the files of all {d} agents, each once; found agents {found}")
-    degrees = {s.index: len(s.neighbours) for s in everybody} | {
-        n.index: n.degree_in_file or 0 for s in everybody for n in s.neighbours if n.index not in there
+    degrees = {s.index: len(s.neighbors) for s in everybody} | {
+        n.index: n.degree_in_file or 0 for s in everybody for n in s.neighbors if n.index not in there
     }
     for s in everybody:
         if s.run != everybody[0].run or (difference(s.common, everybody[0].common)) is not None:
             raise SettingsError(f"{s.name} and {everybody[0].name} are agents of different runs")
-        if isinstance(s.network, Neighbourhood):
+        if isinstance(s.network, Neighborhood):
             s.network.learn(degrees)
     return [one for s in everybody if (one := _agent(s)) is not None]
 
 
 def _agent(s: Settings) -> ReplayedAgent | None:
     """One agent before its first event; None of a place that nobody has taken."""
-    names = [n.name for n in s.neighbours]
+    names = [n.name for n in s.neighbors]
     saved = AsyncCheckpoints(s.out / CHECKPOINTS, identity(s), s.index, names).saved
     if saved is None and s.index in s.options.late:
         return None
@@ -193,7 +193,7 @@ def _missing(agents: Sequence[ReplayedAgent], letters: dict[tuple[int, int], Sta
     """The error to raise: a message that was used and that no log has."""
     one = next(one for one in agents if one.done < len(one.events))
     sender, stamp = next(key for key in one.events[one.done].heard if key not in letters)
-    name = next((n.name for n in one.settings.neighbours if n.index == sender), f"agent {sender}")
+    name = next((n.name for n in one.settings.neighbors if n.index == sender), f"agent {sender}")
     return DestinyError(
         f"{one.settings.name} has used message {stamp} of {name}, which the log of that agent does not have: "
         "lines are missing, and the run cannot be made again"

@@ -35,7 +35,7 @@ class Event:
     standing : tuple of float
         Of a start and of members: what the agent knows of all agents besides what it has heard.
     heard : tuple of (int, int)
-        Agent and stamp of each message that was used for the first time; of a join, that of the neighbour
+        Agent and stamp of each message that was used for the first time; of a join, that of the neighbor
         where a late agent begins.
     """
 

@@ -21,7 +21,7 @@ class Activity:
     seconds : float
         Simulated seconds of the run.
     working, waiting, away : ndarray (d, bins)
-        Share of each bin that an agent spent computing, waiting for neighbours, asleep or crashed.
+        Share of each bin that an agent spent computing, waiting for neighbors, asleep or crashed.
     """
 
     seconds: float
@@ -58,7 +58,7 @@ class ActivityLog:
                     break
                 self.rows[k] = (kind, who, min(begin, time), time)
 
-    def summarise(self, seconds: float, bins: int = BINS) -> Activity:
+    def summarize(self, seconds: float, bins: int = BINS) -> Activity:
         """The shares of each bin until ``seconds``; what was not added is waiting."""
         table = np.zeros((len(KINDS), self.agents, bins))
         if self.rows and seconds > 0:

@@ -11,7 +11,7 @@ from destiny.report.html.markup import Html, tag
 
 WIDTH, ROW, GAP = 640.0, 10.0, 2.0  # of the drawing and of an agent's row, in its own units
 KINDS = ("working", "waiting", "away")
-STEPS = 20  # shares are rounded to 5 %, so that equal neighbours join
+STEPS = 20  # shares are rounded to 5 %, so that equal neighbors join
 
 
 def figure(label: str, activity: dict[str, Any]) -> Html:
@@ -24,7 +24,7 @@ def figure(label: str, activity: dict[str, Any]) -> Html:
     total = {kind: 100 * float(table.mean()) for kind, table in shares.items()}
     caption = (
         f"{label}: {float(activity['seconds']):.4g} simulated seconds. A row for each agent, time from left "
-        f"to right: working {total['working']:.0f} %, waiting for neighbours (blank) "
+        f"to right: working {total['working']:.0f} %, waiting for neighbors (blank) "
         f"{total['waiting']:.0f} %, asleep or crashed {total['away']:.0f} %."
     )
     return tag("figure", drawing(shares, caption), tag("figcaption", caption), class_="activity")
@@ -41,7 +41,7 @@ def drawing(shares: dict[str, Array], title: str) -> Html:
 
 
 def bars(table: Array, top: bool) -> str:
-    """Return the path of all bars, from the top of the row or from its bottom; equal neighbours joined."""
+    """Return the path of all bars, from the top of the row or from its bottom; equal neighbors joined."""
     steps = np.round(table * STEPS).astype(int)
     width, full = WIDTH / steps.shape[1], ROW - GAP
     path = []

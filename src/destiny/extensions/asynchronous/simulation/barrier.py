@@ -1,4 +1,4 @@
-"""The time that synchronous methods take: every round waits for all neighbours' messages."""
+"""The time that synchronous methods take: every round waits for all neighbors' messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BarrierClock:
 
     An agent begins a round when all messages of the round before have arrived; a lost one is sent again after
     one computing time and three mean delays. An agent that crashes comes back from its newest checkpoint that
-    is left and repeats its gradients since then, while its neighbours wait.
+    is left and repeats its gradients since then, while its neighbors wait.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class BarrierClock:
         return end
 
     def exchange(self, round: int, end: Array) -> None:
-        """One round: every agent waits for the messages of its neighbours, sent at ``end``."""
+        """One round: every agent waits for the messages of its neighbors, sent at ``end``."""
         W = self.network.at(round)
         self.now = end.copy()
         for i, fate in enumerate(self.fates):

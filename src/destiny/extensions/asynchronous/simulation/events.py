@@ -124,8 +124,8 @@ class AsyncAgents:
             self.come_back(i, *content)
 
     def receivers(self, i: int, message: Any) -> list[int]:  # noqa: ARG002
-        """To whom a message is sent: all neighbours."""
-        return [int(j) for j in self.agents[i].neighbours]
+        """To whom a message is sent: all neighbors."""
+        return [int(j) for j in self.agents[i].neighbors]
 
     def restored(self, i: int, life: int) -> Any:
         """The state of its last checkpoint."""

@@ -92,7 +92,7 @@ def _lambda(W: csr_array[Any, Any], members: Iterable[int], time: float) -> floa
 class ChangingAgents(AsyncAgents):
     """Asynchronous agents of which some leave for good and others come late.
 
-    Whoever leaves asks for it, and goes when its neighbours know. Whoever comes calls its neighbours until
+    Whoever leaves asks for it, and goes when its neighbors know. Whoever comes calls its neighbors until
     one sends it a message as to a member, and begins where that one is. Checkpoints may be lost; what an
     agent has recorded is not.
 
@@ -149,16 +149,16 @@ class ChangingAgents(AsyncAgents):
         self.states[i] = self.algorithm.know(self.states[i], wish, self.agents[i])
 
     def knock(self, i: int) -> None:
-        """A late agent calls its neighbours until it has heard from one."""
+        """A late agent calls its neighbors until it has heard from one."""
         if self.lives[i]:
             return
-        for j in self.agents[i].neighbours:
+        for j in self.agents[i].neighbors:
             if j not in self.absent and self.fates[i].travel():
                 self.ask(int(j), i, joins=True)
         self.push(self.time + self.fates[i].mean, "join", i, None)
 
     def come(self, i: int, letter: StampedMessage) -> None:
-        """Begin at the point of a neighbour, with sums of 0."""
+        """Begin at the point of a neighbor, with sums of 0."""
         agent, method = self.agents[i], self.algorithm
         computed = agent.gradients
         self.absent.discard(i)
@@ -182,7 +182,7 @@ class ChangingAgents(AsyncAgents):
         self.records[i] = method.record(self.records[i], self.states[i], agent)
 
     def receivers(self, i: int, message: StampedMessage) -> list[int]:
-        """Neighbours that take part or have left: these may not know yet."""
+        """Neighbors that take part or have left: these may not know yet."""
         return [j for j in super().receivers(i, message) if message.standing[j] >= MEMBER]
 
     def crash(self, i: int) -> None:

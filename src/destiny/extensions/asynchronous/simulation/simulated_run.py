@@ -108,12 +108,12 @@ def simulate(
     seed: int = SolveOptions.seed,
     seconds: float = SECONDS,
     tolerance: float = SolveOptions.tolerance,
-    decentralised: bool = False,
+    local_stopping: bool = False,
     every: int = SolveOptions.every,
 ) -> SimulatedResult:
     """Run a method in simulated time; equal arguments give equal bits.
 
-    A synchronous method waits in every round for all neighbours, and sends again what was lost. Agents of an
+    A synchronous method waits in every round for all neighbors, and sends again what was lost. Agents of an
     asynchronous one compute as fast as they can with the newest they have heard.
 
     Parameters
@@ -128,7 +128,7 @@ def simulate(
         Simulated seconds after which the run ends.
     tolerance : float
         End when stationarity, consensus and feasibility are all below; 0 never does.
-    decentralised : bool
+    local_stopping : bool
         End when the agents agree by themselves that their residuals are below the tolerance.
     every : int
         Steps, or mean wakes of an agent, between two measurements.
@@ -138,7 +138,7 @@ def simulate(
         seed=seed,
         seconds=seconds,
         tolerance=tolerance,
-        decentralised=decentralised,
+        local_stopping=local_stopping,
         every=every,
     )
     result = prepare_simulation(problem, network, algorithm, options, world or World()).go()
@@ -199,9 +199,9 @@ def async_method(
     Tolerance(options.tolerance)
     if not is_whole(options.every) or options.every < 0:
         raise SettingsError(f"every must be a whole number >= 0; found {options.every!r}")
-    if not (options.decentralised or changes):
+    if not (options.local_stopping or changes):
         return method
-    tolerance = options.tolerance if options.decentralised else NEVER
+    tolerance = options.tolerance if options.local_stopping else NEVER
     return TerminationDetection(method, tolerance, late_agents(world))
 
 
@@ -225,7 +225,7 @@ class SyncRun:
             messages=clock.messages,
             lost=clock.lost,
             crashes=clock.crashes,
-            activity=clock.activity.summarise(clock.time),
+            activity=clock.activity.summarize(clock.time),
             world=clock.world,
         )
 
@@ -278,7 +278,7 @@ class AsyncRun:
 
     def _rule(self, measures: Measures, agents: AsyncAgents) -> Stop | None:
         status = RunStatus(agents.mean_wakes, agents.mean_wakes, agents.time, 1, measures)
-        limit = 0.0 if self.options.decentralised else self.options.tolerance
+        limit = 0.0 if self.options.local_stopping else self.options.tolerance
         rules: list[Rule] = [Tolerance(limit), Diverged(), *self.options.rules]
         if isinstance(agents, ChangingAgents) and agents.outstanding():
             rules = rules[1:]  # somebody is still to come or to leave
@@ -290,7 +290,7 @@ class AsyncRun:
         finite = bool(np.isfinite(X).all())
         answer = polar(X.mean(axis=0)) if finite else np.full(X.shape[1:], np.nan)
         axes, remarks = None, []
-        if self.options.decentralised:
+        if self.options.local_stopping:
             stop = contradicted(stop, measures, self.options.tolerance)
         if finite and stop.converged:
             seen = max(self.options.tolerance, measures.worst)
@@ -322,7 +322,7 @@ class AsyncRun:
             messages=counts.messages,
             lost=counts.lost,
             crashes=counts.crashes,
-            activity=agents.activity.summarise(agents.time),
+            activity=agents.activity.summarize(agents.time),
             world=self.world,
         )
 

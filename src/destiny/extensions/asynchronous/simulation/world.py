@@ -200,7 +200,7 @@ class AgentFate:
         return [float(delay) for delay in delays[: 1 + (doubled < world.double)]]
 
     def travel_reliably(self, links: int) -> tuple[Array, Array]:
-        """Delays of a message to each of some neighbours, and how often it was sent again, ``(links,)``."""
+        """Delays of a message to each of some neighbors, and how often it was sent again, ``(links,)``."""
         world = self.world
         late = world.delay * self._links.standard_exponential(links)
         again = (self._links.geometric(1 - world.loss, links) - 1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A neighbour: its entry in the agent file, and what is known of it so far."""
+"""A neighbor: its entry in the agent file, and what is known of it so far."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from destiny.agents.transport.tls import Pin
 if TYPE_CHECKING:
     from destiny.agents.transport.connection import Connection
 
-BUFFERS = 2  # messages held for a neighbour: without failures it is at most one round ahead of this agent
+BUFFERS = 2  # messages held for a neighbor: without failures it is at most one round ahead of this agent
 MAX_REPORTED = 20  # troubles remembered, so that they are not logged twice
 
 
 @dataclass(frozen=True)
 class Message:
-    """The message of a turn: the first ``length`` bytes of one of the neighbour's buffers."""
+    """The message of a turn: the first ``length`` bytes of one of the neighbor's buffers."""
 
     round: int
     length: int
@@ -25,7 +25,7 @@ class Message:
 
 
 @dataclass(eq=False)
-class Neighbour:
+class Neighbor:
     """One of the agents this agent talks to; it outlives the connections to it.
 
     Attributes
@@ -42,9 +42,9 @@ class Neighbour:
     first_need : int
         The round it asked for when it first connected to this process: it had all rounds before.
     degree : int or None
-        How many neighbours it has, fixed for this run: the weights follow from it.
+        How many neighbors it has, fixed for this run: the weights follow from it.
     around : frozenset of int or None
-        The indices of its neighbours, if the file tells them.
+        The indices of its neighbors, if the file tells them.
     degree_in_file : int or None
         How many these are.
     degree_in_hello : int or None
@@ -54,7 +54,7 @@ class Neighbour:
     done : bool
         It has its answer and needs nothing more.
     heard : int
-        Of a neighbour without rounds: messages that have come from it.
+        Of a neighbor without rounds: messages that have come from it.
     silent : float
         The same: seconds in which this agent has listened since the last of them.
     trouble : str

@@ -1,6 +1,6 @@
-"""Rounds to 1e-8 with the constraint X^T M X = I: ``python -m benchmarks.generalised``.
+"""Rounds to 1e-8 with the constraint X^T M X = I: ``python -m benchmarks.generalized``.
 
-Prints the table of docs/generalised.md. Constants of cdadt were chosen on seeds 0 to 3; these are others.
+Prints the table of docs/generalized.md. Constants of cdadt were chosen on seeds 0 to 3; these are others.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 import destiny
 from destiny import networks
 from destiny.algorithms import CDADT
-from destiny.problems import Generalised
+from destiny.problems import Generalized
 
 SEEDS = range(10, 15)
 LIMIT = 4000
@@ -26,7 +26,7 @@ def instance(n: int, p: int, agents: int, condition: float, samples: int, networ
         Q = np.linalg.qr(rng.standard_normal((n, n)))[0] * sizes
         noise = [Q @ rng.standard_normal((n, samples)) for _ in range(agents)]
         M = [A @ A.T / (samples * agents) for A in noise]
-        return Generalised(problem, M), network(seed)
+        return Generalized(problem, M), network(seed)
 
     return make
 

@@ -42,7 +42,7 @@ class TotalsMethod(AlgorithmBase):
         if network.changes or network.depth is None:
             raise SettingsError(
                 f"{self.kind} needs a static network; this one changes from round to round: "
-                "use destiny-momentum"
+                "use destiny-accelerated"
             )
         return replace(self, depth=network.depth)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.algorithms.averaged.quasi_newton import quasi_newton_direction, usable_pairs
+from destiny.algorithms.averaged.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.curvature import curvature_along
 from destiny.algorithms.blocks.opening import require_finite
-from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
-from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.errors import NetworkError, PrivacyError, ProblemError, SettingsError
 from destiny.geometry.stiefel import norm, polar, residual_scale, scalar, tangent
 from destiny.protocols import Agents, Array, Bounds
@@ -41,7 +41,7 @@ SAME = 1e-12  # of ||X||^2: starts whose mean is so close to the manifold are on
 
 @dataclass(frozen=True)
 class LBFGSState(TotalsState):
-    """State of `DestinyLBFGS`; every array has the hosted agents on axis 0, all with the same numbers.
+    """State of `AveragedLBFGS`; every array has the hosted agents on axis 0, all with the same numbers.
 
     X is the best point so far: every later one has a smaller f.
     """
@@ -78,14 +78,14 @@ class LBFGSState(TotalsState):
 
 
 @dataclass(frozen=True)
-class DestinyLBFGS(TotalsMethod):
+class AveragedLBFGS(TotalsMethod):
     """Limited-memory BFGS on the manifold, with gradients and values averaged exactly.
 
     A step averages the gradients and values of all f_i at one common point along a spanning tree
     (`Agents.all_reduce`). All agents obtain the same means, and from them the same next point: they run one
-    method for pooled data, and never disagree, whatever they hold. See docs/lbfgs.md.
+    method for pooled data, and never disagree, whatever they hold. See docs/averaged-lbfgs.md.
 
-    A message has n p numbers and a few more, that of the first step 2 n p. An agent's neighbours learn sums
+    A message has n p numbers and a few more, that of the first step 2 n p. An agent's neighbors learn sums
     of gradients at points that all know; with private messages only the mean over all agents.
 
     Parameters
@@ -97,15 +97,15 @@ class DestinyLBFGS(TotalsMethod):
     """
 
     memory: int = 20
-    kind = "destiny-lbfgs"
+    kind = "averaged-lbfgs"
     about = About(
         "DESTINY by quasi-Newton steps",
-        "this package; docs/lbfgs.md",
+        "this package; docs/averaged-lbfgs.md",
         sends=2,
         numbers=5,
         rounds="rounds",
         averaged="its gradients at points that all agents know",
-        learnt="sizes of the rows of gradients and how they grow; "
+        learned="sizes of the rows of gradients and how they grow; "
         "mean gradient, value and curvature at the points of each step",
         traits=frozenset({"totals"}),
     )
@@ -214,7 +214,7 @@ def _require_few_meetings(s: LBFGSState) -> None:
     if s.meetings.max() > MEETINGS:
         raise NetworkError(
             f"agents must obtain the same points from the same averages; found others {MEETINGS + 1} times: "
-            "their arithmetic differs, or some lie; use destiny-momentum"
+            "their arithmetic differs, or some lie; use destiny-accelerated"
         )
 
 

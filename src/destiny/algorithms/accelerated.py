@@ -14,7 +14,7 @@ from destiny.algorithms.blocks.curvature import curvature_along, eighth_power, e
 from destiny.algorithms.blocks.gossip import (
     Filter,
     average_and_estimate_lambda,
-    centre_spectrum,
+    center_spectrum,
     chebyshev,
     filter_for,
     single_round_filter,
@@ -33,7 +33,7 @@ LOOK = 20  # steps between two power iterations on the curvature, one gradient e
 FIRST_LOOK = 8  # power iterations before the first step
 GAP = 2.0  # c of eta <= c (1 - lambda) / L with one round a step; twice as much was unstable at lambda 0.79
 GAPS = 1.5  # c with several rounds, where most eigenvalues of M are near the largest, and where W changes
-RESTART = 0.4  # momentum restarts if the neighbours' mean cosine exceeds -RESTART (1 - mu)
+RESTART = 0.4  # momentum restarts if the neighbors' mean cosine exceeds -RESTART (1 - mu)
 MOMENTUM = 3  # mu = t / (t + MOMENTUM): Nesterov's sequence
 MU_MOST = 0.999  # largest mu
 WINDOW = 50  # steps over which an agent sums its disagreement to compare it with the window before
@@ -64,7 +64,7 @@ class MomentumState:
     eta: Array
     mu: Array
     age: Array
-    """t, the steps since momentum was last reset, averaged with the neighbours'."""
+    """t, the steps since momentum was last reset, averaged with the neighbors'."""
     steepest: Array
     """Estimate of the direction in which H_i changes most."""
     curvature: Array
@@ -78,7 +78,7 @@ class MomentumState:
     pace: Array
     """min(1, gap (1 - lambda)): eta L on this network."""
     trust: Array
-    """Factor of the step: 1 unless neighbours drifted apart."""
+    """Factor of the step: 1 unless neighbors drifted apart."""
     ceiling: Array
     """What trust may grow to."""
     drift: Array
@@ -93,7 +93,7 @@ class MomentumState:
 
 
 @dataclass(frozen=True)
-class DestinyMomentum(AlgorithmBase):
+class DestinyAccelerated(AlgorithmBase):
     """X+ = M(X - eta D + mu (X - X_before)),  D+ = M D + H(X+) - H(X).
 
     M is W itself on networks that mix well, and a polynomial of W on others. The step is
@@ -128,7 +128,7 @@ class DestinyMomentum(AlgorithmBase):
     several: ExtrapolatingFilter | None = field(default=None, init=False)
     """M of several rounds on a network that changes, from `on`."""
     square: ClassVar[str] = "X^T X"
-    kind = "destiny-momentum"
+    kind = "destiny-accelerated"
     about = About(
         "Accelerated DESTINY", "this package; docs/acceleration.md", sends=2, numbers=3, rounds="rounds"
     )
@@ -153,7 +153,7 @@ class DestinyMomentum(AlgorithmBase):
             raise SettingsError(f"spectrum must be two numbers -1 < low <= high < 1; found {self.spectrum!r}")
         object.__setattr__(self, "spectrum", (float(ends[0]), float(ends[1])))
 
-    def on(self, network: TopologyBase) -> DestinyMomentum:
+    def on(self, network: TopologyBase) -> DestinyAccelerated:
         """The same settings with the spectrum and the rounds per step of this network.
 
         Raises `SettingsError` if ``rounds`` needs a spectrum that the network does not have.
@@ -169,7 +169,7 @@ class DestinyMomentum(AlgorithmBase):
         settings = replace(self, spectrum=spectrum)
         return replace(settings, rounds=settings.filter.rounds)
 
-    def _on_changing(self, network: TopologyBase) -> DestinyMomentum:
+    def _on_changing(self, network: TopologyBase) -> DestinyAccelerated:
         rounds = "auto" if self.several else self.rounds
         for name, value in (
             ("spectrum", self.spectrum),
@@ -266,7 +266,7 @@ class DestinyMomentum(AlgorithmBase):
                 return *mixed, np.full_like(estimate, self.several.contraction)
             shift = self.filter.shift
             return *mixed, (estimate - shift) / (1 - shift)
-        shift, lambda_ = centre_spectrum(*self.spectrum)
+        shift, lambda_ = center_spectrum(*self.spectrum)
         means = chebyshev(agents, *arrays, rounds=self.gossip, lambda_=lambda_, shift=shift)
         return *means, np.full((len(arrays[0]), 1, 1), self.filter.contraction)
 
@@ -372,16 +372,16 @@ class DestinyMomentum(AlgorithmBase):
         return replace(s, curvature=L, beta=beta, H=s.H + pull, D=s.D + pull)
 
     def update_momentum(
-        self, s: MomentumState, S: Array, slope: Array, neighbours: Array, age: Array
+        self, s: MomentumState, S: Array, slope: Array, neighbors: Array, age: Array
     ) -> MomentumState:
-        """Set mu = t / (t + 3), t one more than the neighbours' mean ``age``.
+        """Set mu = t / (t + 3), t one more than the neighbors' mean ``age``.
 
-        Reset t to 0 if ``<slope_i, S_i> > 0`` and the mean cosine ``neighbours`` is above -0.4 (1 - mu).
+        Reset t to 0 if ``<slope_i, S_i> > 0`` and the mean cosine ``neighbors`` is above -0.4 (1 - mu).
         """
         product = scalar(norm(slope) * norm(S))
         uphill = np.divide(scalar(inner(slope, S)), product, out=np.zeros_like(product), where=product > 0)
         # A reset of one agent takes 1/d of the network's momentum: the larger mu, the more it costs.
-        drop = (uphill > 0) & (neighbours > -RESTART * (1 - s.mu))
+        drop = (uphill > 0) & (neighbors > -RESTART * (1 - s.mu))
         age = np.where(drop, 0.0, np.maximum(age, 0.0) + 1)
         return replace(s, uphill=uphill, age=age, mu=np.minimum(age / (age + MOMENTUM), MU_MOST))
 
@@ -401,7 +401,7 @@ class DestinyMomentum(AlgorithmBase):
         return eighth_power(s.curvature if self.spectrum else s.curvature / s.trust)
 
     def backoff(self, s: MomentumState) -> MomentumState:
-        """Every `WINDOW` steps, cut trust where an agent drifts from its neighbours; else let it grow."""
+        """Every `WINDOW` steps, cut trust where an agent drifts from its neighbors; else let it grow."""
         drift = s.drift + s.disagreement
         if s.count.flat[0] % WINDOW:
             return replace(s, drift=drift)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.algorithms.averaged.quadratic_model import pack, solve_each, unpack
+from destiny.algorithms.averaged.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.quadratic_model import pack, solve_each, unpack
-from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.scales import column_scales
 from destiny.geometry.stiefel import norm, polar, residual_scale, scalar, tangent, violation
@@ -23,7 +23,7 @@ SLOW_STEPS = 6  # slow steps in a row after which no further step will help
 
 @dataclass(frozen=True)
 class NewtonState(TotalsState):
-    """State of `DestinyNewton`; every array has the hosted agents on axis 0."""
+    """State of `AveragedModel`; every array has the hosted agents on axis 0."""
 
     R: Array
     """r_i; once a step was taken, the mean of all."""
@@ -34,17 +34,17 @@ class NewtonState(TotalsState):
     slow: Array
     """Number of slow steps since then."""
     products: Array
-    """Products of the n x n model with n x p matrices in all local minimisations so far."""
+    """Products of the n x n model with n x p matrices in all local minimizations so far."""
 
 
 @dataclass(frozen=True)
-class DestinyNewton(TotalsMethod):
-    """Agents average their quadratic objectives, and each minimises the mean by itself.
+class AveragedModel(TotalsMethod):
+    """Agents average their quadratic objectives, and each minimizes the mean by itself.
 
     Each f_i is ``<r_i, X> + <X, A_i X> / 2`` but for a constant. The first step averages the r_i and the A_i
-    along a spanning tree (`Agents.all_reduce`); every agent then minimises the mean on the manifold, and all
+    along a spanning tree (`Agents.all_reduce`); every agent then minimizes the mean on the manifold, and all
     obtain the same X. Later steps, if any, average X alone. Objectives that are not quadratic are refused:
-    `DestinyLBFGS` is for them. See docs/newton.md.
+    `AveragedLBFGS` is for them. See docs/averaged-model.md.
 
     A message has n (n + 1) / 2 + 2 n p numbers. In plain messages an agent's parent in the tree learns the
     sum of the A_i of the agent and those below it: for PCA, second moments of their data.
@@ -55,15 +55,15 @@ class DestinyNewton(TotalsMethod):
         As in `TotalsMethod`.
     """
 
-    kind = "destiny-newton"
+    kind = "averaged-model"
     about = About(
         "DESTINY with an averaged model",
-        "this package; docs/newton.md",
+        "this package; docs/averaged-model.md",
         sends=2,
         triangles=1,
         rounds="rounds",
         averaged="a second-order model of its objective (PCA: its matrix of second moments)",
-        learnt="scales of the features; the mean of the objectives: for PCA the pooled second moments",
+        learned="scales of the features; the mean of the objectives: for PCA the pooled second moments",
         traits=frozenset({"totals"}),
     )
 
@@ -72,14 +72,14 @@ class DestinyNewton(TotalsMethod):
         k, n, _ = X.shape
         if n > LARGEST:
             raise SettingsError(
-                f"destiny-newton averages matrices of n x n, with n up to {LARGEST}; found n = {n}: "
-                "use destiny-krylov for PCA, destiny-lbfgs for regression"
+                f"averaged-model averages matrices of n x n, with n up to {LARGEST}; found n = {n}: "
+                "use averaged-krylov for PCA, averaged-lbfgs for regression"
             )
         A = agents.hessian()
         if A is None:
             raise MismatchError(
-                "destiny-newton averages quadratic objectives, as those of PCA and regression; this one is "
-                "not quadratic, or does not say so: use destiny-lbfgs"
+                "averaged-model averages quadratic objectives, as those of PCA and regression; this one is "
+                "not quadratic, or does not say so: use averaged-lbfgs"
             )
         zero = np.zeros((k, 1, 1))
         return NewtonState(
@@ -95,13 +95,13 @@ class DestinyNewton(TotalsMethod):
         )
 
     def step(self, s: NewtonState, agents: Agents) -> NewtonState:
-        """Average, in the first step the models too, and minimise the mean model."""
+        """Average, in the first step the models too, and minimize the mean model."""
         if s.scale.all():
             (Z,), R, model = averages(agents, s.X, bounds=[X_BOUND * agents.count]), s.R, s.model
         else:
             Z, R, model = averages(agents, s.X, s.R, s.model, bounds=_bounds(s, agents))
         # The means have the same bits at all agents: what follows from them is computed once in a process.
-        start, X, slope, size, products = agents.once(lambda: _minimise(model[:1], R[:1], Z[:1]))
+        start, X, slope, size, products = agents.once(lambda: _minimize(model[:1], R[:1], Z[:1]))
         k = len(s.X)
         scale = np.where(s.scale > 0, s.scale, residual_scale(slope, size))
         relative = np.divide(scalar(slope), scale, out=np.zeros_like(scale), where=scale > 0)
@@ -125,11 +125,11 @@ class DestinyNewton(TotalsMethod):
             return None
         if s.slope.max() <= SMALL:
             return "rounding allows no less: raise the tolerance"
-        return "local minimisation makes no more progress: scale the features, or use destiny-lbfgs"
+        return "local minimization makes no more progress: scale the features, or use averaged-lbfgs"
 
     def remarks(self, s: NewtonState, ids: NDArray[np.intp], converged: bool) -> list[str]:  # noqa: ARG002
-        """A sentence on the cost of local minimisations."""
-        return [f"local minimisation took at most {s.products.max():.0f} products with the n x n model"]
+        """A sentence on the cost of local minimizations."""
+        return [f"local minimization took at most {s.products.max():.0f} products with the n x n model"]
 
     def residual(self, s: NewtonState) -> Array:
         """Residual that an agent can compute by itself, relative to the start, ``(agents,)``."""
@@ -150,8 +150,8 @@ def _bounds(s: NewtonState, agents: Agents) -> Bounds | None:
     return [X_BOUND * agents.count, np.sqrt(np.outer(rows, columns)), model]
 
 
-def _minimise(model: Array, R: Array, Z: Array) -> tuple[Array, ...]:
-    """From the mean Z of the points: its projection, the minimiser of the mean model near it; what was seen.
+def _minimize(model: Array, R: Array, Z: Array) -> tuple[Array, ...]:
+    """From the mean Z of the points: its projection, the minimizer of the mean model near it; what was seen.
 
     That is the norms of the model's Riemannian and Euclidean gradients there, and the products taken. All
     arrays have one row.

@@ -1,4 +1,4 @@
-"""Minimise a quadratic function on the Stiefel manifold: a Riemannian trust region with truncated CG.
+"""Minimize a quadratic function on the Stiefel manifold: a Riemannian trust region with truncated CG.
 
 The method of Absil, Baker and Gallivan (2007), for <B, X> + <X, A X> / 2 with a symmetric A.
 """
@@ -37,8 +37,8 @@ class Minimum:
     products: int
 
 
-def minimise(A: Array, B: Array, X: Array, relative: float, floor: float) -> Minimum:
-    """Minimise <B, X> + <X, A X> / 2 from ``X`` (n, p).
+def minimize(A: Array, B: Array, X: Array, relative: float, floor: float) -> Minimum:
+    """Minimize <B, X> + <X, A X> / 2 from ``X`` (n, p).
 
     Ends where the Riemannian gradient is ``relative`` times that at the start, or ``floor`` times the
     Euclidean one, or where rounding allows no progress.
@@ -80,7 +80,7 @@ def minimise(A: Array, B: Array, X: Array, relative: float, floor: float) -> Min
 def polished(A: Array, B: Array, minimum: Minimum) -> Minimum:
     """The minimum, or a better one in the units of each row of X, where the norm of the gradient sees none.
 
-    The trust region of `minimise` in these units (`destiny.geometry.own_units`), from where that ended.
+    The trust region of `minimize` in these units (`destiny.geometry.own_units`), from where that ended.
     """
     X, products = minimum.X, minimum.products
     rows = np.abs(np.diagonal(A))

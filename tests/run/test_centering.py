@@ -1,4 +1,4 @@
-"""Centred and standardised data: scikit-learn's answers on pooled data, and the same bits on every engine."""
+"""Centered and standardized data: scikit-learn's answers on pooled data, the same bits on every engine."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from destiny.cli import run_file
 from destiny.config.network import read_network
 from destiny.errors import DestinyError, ProblemError, SettingsError
 from destiny.experiments import file as experiment
-from destiny.problems import OLSR, PCA, centred, olsr, pca
+from destiny.problems import OLSR, PCA, centered, olsr, pca
 from destiny.run import averaging
 from tests.helpers import ROOT
 from tests.helpers.agent_party import PROBLEM, Party
@@ -38,16 +38,16 @@ def silos(table, *ends):
 def test_axes_of_features_in_other_units_are_doubted(factor, doubt):
     """Though the agents came to rest: they rest relative to the largest variance."""
     table = IRIS * [1, 1, 1, factor]
-    problem = centred(PCA(silos(table, 7, 60, 61), 2))
-    result = destiny.solve(problem, destiny.networks.ring(5), "destiny-momentum")
+    problem = centered(PCA(silos(table, 7, 60, 61), 2))
+    result = destiny.solve(problem, destiny.networks.ring(5), "destiny-accelerated")
     assert result.converged == (not doubt)
     assert doubt in result.reason
 
 
 def test_axes_of_features_in_other_units_are_not_doubted_where_they_are_right():
     table = IRIS * [1, 1, 1, 1e5]
-    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 2)), destiny.networks.ring(5))
-    assert result.settings["kind"] == "destiny-newton"
+    result = destiny.solve(centered(PCA(silos(table, 7, 60, 61), 2)), destiny.networks.ring(5))
+    assert result.settings["kind"] == "averaged-model"
     assert result.converged
     assert not [note for note in result.notes if "axis" in note]
     _, pooled = np.linalg.eigh(np.cov(table[:, ::-1].T))  # the large column first: accurate
@@ -56,7 +56,7 @@ def test_axes_of_features_in_other_units_are_not_doubted_where_they_are_right():
 
 def test_data_of_low_rank_are_not_doubted():
     table = np.column_stack([IRIS[:, :2], IRIS[:, :1] @ [[2.0, 0.5]]])
-    result = destiny.solve(centred(PCA(silos(table, 7, 60, 61), 3)), destiny.networks.ring(5), "destiny")
+    result = destiny.solve(centered(PCA(silos(table, 7, 60, 61), 3)), destiny.networks.ring(5), "destiny")
     assert result.converged
     assert len(result.notes) == 1
 
@@ -70,33 +70,33 @@ def networks(agents):
     }
 
 
-@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
 @pytest.mark.parametrize("kind", ["fixed", "links fail", "one agent"])
-def test_pca_of_pooled_data(kind, standardise):
+def test_pca_of_pooled_data(kind, standardize):
     network = networks(5)[kind]
     held = silos(IRIS, 7, 60, 61) if network.agents == 5 else [IRIS]
-    result = destiny.solve(centred(PCA(held, 2), standardise), network, tolerance=1e-10)
-    scaler = StandardScaler(with_std=standardise).fit(IRIS)
+    result = destiny.solve(centered(PCA(held, 2), standardize), network, tolerance=1e-10)
+    scaler = StandardScaler(with_std=standardize).fit(IRIS)
     pooled = PooledPCA(2).fit(scaler.transform(IRIS))
     assert result.converged
     np.testing.assert_allclose(result.mean, IRIS.mean(axis=0), rtol=1e-12)
-    if standardise:
+    if standardize:
         np.testing.assert_allclose(result.scale, scaler.scale_, rtol=1e-12)
     else:
         assert result.scale is None
     signs = np.sign(np.sum(result.axes * pooled.components_.T, axis=0))
     np.testing.assert_allclose(result.axes * signs, pooled.components_.T, atol=1e-8)
     assert result.target_mean is None
-    assert result.notes[0].startswith("standardised: " if standardise else "centred: the mean of 4 columns")
+    assert result.notes[0].startswith("standardized: " if standardize else "centered: the mean of 4 columns")
 
 
 def test_rounds_and_scalars_of_the_averaging_are_counted():
     problem = PCA(silos(WINE, 7, 60), 2)
-    result = destiny.solve(centred(problem, True), RING, rounds=80, every=0)
+    result = destiny.solve(centered(problem, True), RING, rounds=80, every=0)
     rounds = averaging.rounds_to_agree(RING)
     opening = destiny.solve(problem, RING, rounds=20).history["round"][0]
     assert result.history["round"][0] == opening + 2 * rounds
-    ready = destiny.solve(centred(problem, True).pooled(), RING, rounds=20).history["scalars"][0]
+    ready = destiny.solve(centered(problem, True).pooled(), RING, rounds=20).history["scalars"][0]
     assert result.history["scalars"][0] == ready + 2 * 3 * (14 + 13)  # sums and a count, then squares
     assert f"({2 * rounds} rounds)" in result.notes[0]
 
@@ -106,7 +106,7 @@ def test_data_of_other_types_and_constant_columns(dtype):
     rng = np.random.default_rng(0)
     table = rng.integers(0, 255, (60, 6)).astype(dtype)
     table[:, 2] = 77
-    problem = centred(PCA(silos(table, 5, 9), 2, scale=1 / 255), standardise=True)
+    problem = centered(PCA(silos(table, 5, 9), 2, scale=1 / 255), standardize=True)
     result = destiny.solve(problem, RING)
     scaler = StandardScaler().fit(table.astype(float))
     np.testing.assert_allclose(result.mean, scaler.mean_, rtol=1e-12)
@@ -118,15 +118,15 @@ def test_data_of_other_types_and_constant_columns(dtype):
     assert result.measures.objective == pytest.approx(objective, rel=1e-8)
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_regression_has_an_intercept(standardise):
+@pytest.mark.parametrize("standardize", [False, True])
+def test_regression_has_an_intercept(standardize):
     rng = np.random.default_rng(1)
     C = rng.standard_normal((80, 6)) * [1, 2, 3, 1, 2, 3] + [50, 0, -7, 4, 0, 9]
-    Z = StandardScaler(with_std=standardise).fit_transform(C)
+    Z = StandardScaler(with_std=standardize).fit_transform(C)
     planted = olsr.planted(6, 2, seed=3)
     D = Z @ planted + [4.0, -2.0]
     problem = OLSR(silos(C, 30, 45), silos(D, 30, 45))
-    result = destiny.solve(centred(problem, standardise), RING, tolerance=1e-9)
+    result = destiny.solve(centered(problem, standardize), RING, tolerance=1e-9)
     np.testing.assert_allclose(result.X, planted, atol=1e-8)
     np.testing.assert_allclose(result.target_mean, D.mean(axis=0), rtol=1e-10)
     np.testing.assert_allclose(
@@ -138,7 +138,7 @@ def test_a_small_column_beside_a_large_one_on_a_network_that_changes():
     large, agent = 1e9 + np.tile(np.arange(5.0), 4), np.repeat(np.arange(4.0), 5)
     table = np.column_stack([large, 1e-6 * (agent + np.random.default_rng(2).random(20))])
     network = destiny.networks.link_loss(RING, 0.4, seed=0)  # at once nothing changes that 1e9 would show
-    result = destiny.solve(centred(PCA(np.split(table, 4), 1), True), network, rounds=400)
+    result = destiny.solve(centered(PCA(np.split(table, 4), 1), True), network, rounds=400)
     scaler = StandardScaler().fit(table)
     np.testing.assert_allclose(result.mean, scaler.mean_, rtol=1e-10)
     np.testing.assert_allclose(result.scale, scaler.scale_, rtol=1e-6)
@@ -148,15 +148,15 @@ def test_averages_that_do_not_settle_are_refused(monkeypatch):
     monkeypatch.setattr(averaging, "MOST", 3)
     network = destiny.networks.link_loss(destiny.networks.path(6), 0.3, seed=0)
     with pytest.raises(DestinyError, match="still change after 3 rounds"):
-        destiny.solve(centred(pca.synthetic(n=6, m=40, p=2, xi=0.7, agents=6)), network)
+        destiny.solve(centered(pca.synthetic(n=6, m=40, p=2, xi=0.7, agents=6)), network)
 
 
-def test_the_pooled_problem_is_centred_too():
-    problem = centred(PCA(silos(IRIS, 7, 60), 2))
+def test_the_pooled_problem_is_centered_too():
+    problem = centered(PCA(silos(IRIS, 7, 60), 2))
     X = destiny.stiefel.random_point(4, 2, seed=0)
-    centre = IRIS - IRIS.mean(axis=0)
+    center = IRIS - IRIS.mean(axis=0)
     (value,) = destiny.problems.pooled(problem).host([0]).value(X[None])
-    assert value == pytest.approx(-0.5 * np.sum((centre @ X) ** 2) / 4, rel=1e-12)
+    assert value == pytest.approx(-0.5 * np.sum((center @ X) ** 2) / 4, rel=1e-12)
 
 
 # Every engine
@@ -179,7 +179,7 @@ def solution(out):
 
 
 def test_same_bits_on_ranks_and_threads(tmp_path):
-    file = write_experiment(tmp_path, standardise="true")
+    file = write_experiment(tmp_path, standardize="true")
     run_file.execute(experiment.read(file), engines.local(2), tmp_path / "one", False, False)
     expected = solution(tmp_path / "one")
     assert expected.keys() == {"X", "agents", "axes", "mean", "scale"}
@@ -195,19 +195,19 @@ def test_same_bits_on_ranks_and_threads(tmp_path):
     assert [one[key] for key in ("rounds", "scalars", "notes")] == [
         ranks[key] for key in ("rounds", "scalars", "notes")
     ]
-    assert "standardised: the mean of 13 columns" in one["notes"][0]
+    assert "standardized: the mean of 13 columns" in one["notes"][0]
 
 
 def party(folder, network=RING, **options):
     """Agents that know of the network what `destiny agents init` writes."""
-    found = Party(folder, network, PROBLEM + "\nstandardise = true", **options)
+    found = Party(folder, network, PROBLEM + "\nstandardize = true", **options)
     known = f"{found.stop}\nspectrum = {list(network.spectrum)}"
     for i in range(found.size):
         found.write(i, stop=known)
     return found
 
 
-@pytest.mark.parametrize("algorithm", ["destiny", "destiny-momentum"])
+@pytest.mark.parametrize("algorithm", ["destiny", "destiny-accelerated"])
 def test_same_bits_between_agents(algorithm, tmp_path):
     ours = party(tmp_path, algorithm=f'kind = "{algorithm}"', stop="rounds = 90\ntolerance = 0")
     outcomes = ours.go()
@@ -216,9 +216,9 @@ def test_same_bits_between_agents(algorithm, tmp_path):
         np.testing.assert_allclose(outcome.mean, ours.reference.mean, rtol=1e-12, atol=1e-16)
         np.testing.assert_allclose(outcome.scale, ours.reference.scale, rtol=1e-12)
         assert outcome.notes == ours.reference.notes
-        assert "note: standardised" in str(outcome)
+        assert "note: standardized" in str(outcome)
     assert np.array_equal(outcomes[0].mean, ours.reference.mean)
-    # What is explained is variance: that of the standardised data.
+    # What is explained is variance: that of the standardized data.
     ready = ours.asked.problem.inner.pooled()
     assert outcomes[0].explained < 1
     total = sum(ready.variance(i) for i in range(4))
@@ -273,11 +273,11 @@ def test_an_agent_that_is_restarted_keeps_its_mean(tmp_path, monkeypatch):
 def test_resumed_runs_have_the_same_bits(threads, tmp_path):
     problem = PCA(silos(WINE, 7, 60), 2)
     options = {"tolerance": 0, "checkpoint_every": 10, "every": 0}
-    whole = destiny.solve(centred(problem), RING, destiny.Destiny(), rounds=120, **options)
+    whole = destiny.solve(centered(problem), RING, destiny.Destiny(), rounds=120, **options)
     options["checkpoint"] = tmp_path / "c"
-    destiny.solve(centred(problem), RING, destiny.Destiny(), rounds=90, **options)
+    destiny.solve(centered(problem), RING, destiny.Destiny(), rounds=90, **options)
     resumed = destiny.solve(
-        centred(problem),
+        centered(problem),
         RING,
         destiny.Destiny(),
         rounds=120,
@@ -290,21 +290,21 @@ def test_resumed_runs_have_the_same_bits(threads, tmp_path):
     assert (resumed.rounds, resumed.scalars, resumed.notes) == (whole.rounds, whole.scalars, whole.notes)
 
 
-def test_a_checkpoint_of_other_centring_is_refused(tmp_path):
+def test_a_checkpoint_of_other_centering_is_refused(tmp_path):
     problem = PCA(silos(WINE, 7, 60), 2)
     options = {"rounds": 80, "tolerance": 0, "checkpoint": tmp_path / "c", "checkpoint_every": 10}
-    destiny.solve(centred(problem), RING, destiny.Destiny(), **options)
-    for other in (problem, centred(problem, True)):
-        with pytest.raises(DestinyError, match="centring"):
+    destiny.solve(centered(problem), RING, destiny.Destiny(), **options)
+    for other in (problem, centered(problem, True)):
+        with pytest.raises(DestinyError, match="centering"):
             destiny.solve(other, RING, destiny.Destiny(), **options, resume=True)
 
 
 # What is said
 
 
-def test_an_uncentred_answer_says_so():
+def test_an_uncentered_answer_says_so():
     problem = PCA(np.array_split(IRIS, 3), 2)
-    result = destiny.solve(problem, destiny.networks.path(3), "destiny-momentum")
+    result = destiny.solve(problem, destiny.networks.path(3), "destiny-accelerated")
     (note,) = result.notes
     assert "their mean makes up 93 % of what the answer explains" in note
     assert "center = true" in note
@@ -318,12 +318,12 @@ def test_nothing_is_said_of_data_without_a_mean(seed):
     for problem in (
         pca.synthetic(n=10, m=40, p=2, xi=0.8, agents=3, seed=seed),
         PCA(np.array_split(IRIS - IRIS.mean(axis=0), 3), 2),
-        centred(PCA(np.array_split(IRIS, 3), 2)),
+        centered(PCA(np.array_split(IRIS, 3), 2)),
     ):
         result = destiny.solve(problem, network)
-        assert not any("not centred" in note for note in result.notes)
+        assert not any("not centered" in note for note in result.notes)
     found = destiny.diagnose(problem, network)
-    assert not any("not centred" in f.text for f in found.findings)
+    assert not any("not centered" in f.text for f in found.findings)
     assert any("the agents first find the mean, in 2 rounds" in f.text for f in found.findings)
 
 
@@ -333,8 +333,8 @@ def test_nothing_is_said_of_data_without_a_mean(seed):
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ({"kind": '"sdl"', "center": "true"}, "center and standardise belong to pca and olsr"),
-        ({"standardise": "true", "center": "false"}, "standardise also subtracts the mean"),
+        ({"kind": '"sdl"', "center": "true"}, "center and standardize belong to pca and olsr"),
+        ({"standardize": "true", "center": "false"}, "standardize also subtracts the mean"),
         ({"center": '"yes"'}, "center must be true or false"),
     ],
 )
@@ -344,23 +344,23 @@ def test_settings_that_make_no_sense(lines, sentence, tmp_path):
 
 
 def test_false_is_as_if_left_out(tmp_path):
-    asked = experiment.read(write_experiment(tmp_path, center="false", standardise="false"))
+    asked = experiment.read(write_experiment(tmp_path, center="false", standardize="false"))
     assert isinstance(asked.problem.inner, PCA)
 
 
 def test_refusals_in_python():
     problem = PCA(silos(WINE, 7, 60), 2)
-    with pytest.raises(ProblemError, match="only PCA and OLSR can be centred; found SDL"):
-        centred(destiny.problems.SDL([WINE], 2))
-    with pytest.raises(ProblemError, match="not centred yet"):
-        centred(problem).host([0]).gradient(np.zeros((1, 13, 2)))
+    with pytest.raises(ProblemError, match="only PCA and OLSR can be centered; found SDL"):
+        centered(destiny.problems.SDL([WINE], 2))
+    with pytest.raises(ProblemError, match="not centered yet"):
+        centered(problem).host([0]).gradient(np.zeros((1, 13, 2)))
     with pytest.raises(SettingsError, match="need to find the mean and to choose beta"):
-        destiny.solve(centred(problem), RING, "destiny-momentum", rounds=23)
+        destiny.solve(centered(problem), RING, "destiny-accelerated", rounds=23)
     with pytest.raises(ProblemError, match="at least one sample"):
-        destiny.solve(centred(PCA([WINE[:0]] * 4, 2)), RING)
+        destiny.solve(centered(PCA([WINE[:0]] * 4, 2)), RING)
 
 
-def test_agents_must_centre_alike(tmp_path):
+def test_agents_must_center_alike(tmp_path):
     plain, with_mean = Party(tmp_path / "a", RING), Party(tmp_path / "b", RING, PROBLEM + "\ncenter = true")
     assert plain.settings(0).common != with_mean.settings(0).common
     with_mean.write(0, stop="spectrum = [0.5, 2.0]")
@@ -368,7 +368,7 @@ def test_agents_must_centre_alike(tmp_path):
         with_mean.settings(0)
 
 
-def test_init_writes_what_agents_need_to_centre_with_the_same_bits(tmp_path):
+def test_init_writes_what_agents_need_to_center_with_the_same_bits(tmp_path):
     file = write_experiment(tmp_path, center="true", data='"silo-{agent}.npy"')
     file.write_text(file.read_text().replace("sizes = [8, 70, 0, 100]\n", ""))
     np.save(tmp_path / "data.npy", WINE)

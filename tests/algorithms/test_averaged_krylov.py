@@ -8,8 +8,8 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import shortest_path
 
 import destiny
-from destiny.algorithms.blocks.krylov_space import extend, orthonormal_rows, restart, turned_towards
-from destiny.algorithms.krylov import VECTORS, DestinyKrylov
+from destiny.algorithms.averaged.krylov import VECTORS, AveragedKrylov
+from destiny.algorithms.averaged.krylov_space import extend, orthonormal_rows, restart, turned_towards
 from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.stiefel import norm, random_point, subspace_distance, tangent
 from tests.helpers.small_problems import agents_of, run, small_problem
@@ -97,7 +97,7 @@ def test_a_step_takes_twice_the_radius_and_all_agents_have_the_same_bits(name):
     network = NETWORKS[name]
     d = network.agents
     problem = destiny.problems.pca.synthetic(n=90, m=40 * d, p=3, xi=0.9, agents=d, seed=7)
-    result = destiny.solve(problem, network, DestinyKrylov(), seed=7)
+    result = destiny.solve(problem, network, AveragedKrylov(), seed=7)
     assert result.converged
     radius = int(shortest_path(network.W, unweighted=True).max(axis=1).min())
     assert result.rounds == 2 * radius * result.steps
@@ -114,8 +114,8 @@ def test_the_division_of_the_data_makes_no_difference():
     silos = [*np.split(A, 25, axis=1), np.zeros((50, 0)), 1e-3 * rng.standard_normal((50, 40))]
     problem = destiny.problems.PCA([a.T for a in silos], 4)
     pooled = destiny.problems.PCA([(np.concatenate(silos, axis=1) / np.sqrt(27)).T], 4)
-    many = run(problem, destiny.networks.ring(27), DestinyKrylov(), 5)
-    one = run(pooled, destiny.networks.complete(1), DestinyKrylov(), 5)
+    many = run(problem, destiny.networks.ring(27), AveragedKrylov(), 5)
+    one = run(pooled, destiny.networks.complete(1), AveragedKrylov(), 5)
     np.testing.assert_allclose(many.X, np.broadcast_to(one.X, many.X.shape), atol=1e-9)
     np.testing.assert_allclose(many.slope[0], one.slope[0], rtol=1e-6)
 
@@ -128,7 +128,7 @@ def test_any_shape_and_any_rank(n, p, rank):
     rng = np.random.default_rng(n + p)
     A = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, 60)) if rank else np.zeros((n, 60))
     problem = destiny.problems.pca.from_data(A.T, p, 6)
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyKrylov(), tolerance=1e-9, rounds=2000)
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedKrylov(), tolerance=1e-9, rounds=2000)
     assert result.converged, result
     explained = np.linalg.eigvalsh(A @ A.T / 6)[::-1][:p].sum()
     assert -2 * result.measures.objective == pytest.approx(explained, rel=1e-9, abs=1e-12)
@@ -138,7 +138,7 @@ def test_any_shape_and_any_rank(n, p, rank):
 def test_noise_without_structure_needs_restarts_and_converges(width):
     A = np.random.default_rng(5).standard_normal((120, 600))
     problem, network = destiny.problems.pca.from_data(A.T, 1, 5), destiny.networks.complete(5)
-    result = destiny.solve(problem, network, DestinyKrylov(width))
+    result = destiny.solve(problem, network, AveragedKrylov(width))
     assert result.converged
     assert result.steps * width > VECTORS  # more than are kept
     assert [block.shape for block in result.state.basis] == [(5, width, 120)] * (VECTORS // width)
@@ -148,10 +148,10 @@ def test_noise_without_structure_needs_restarts_and_converges(width):
 def test_a_start_that_is_the_answer_ends_at_once_and_starts_may_differ():
     problem, network = small_problem("pca", 6, 0), destiny.networks.ring(6)
     answer = destiny.problems.pca.solution(problem)
-    again = destiny.solve(problem, network, DestinyKrylov(), start=answer)
+    again = destiny.solve(problem, network, AveragedKrylov(), start=answer)
     assert again.converged
     assert again.steps <= 2
-    settings = DestinyKrylov().on(network)
+    settings = AveragedKrylov().on(network)
     agents = agents_of(problem, network)
     state = settings.init(np.stack([random_point(12, 3, k) for k in range(6)]), agents)
     for _ in range(5):
@@ -164,7 +164,7 @@ def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private():
     problem, network = small_problem("pca", 12, 0), NETWORKS["random"]
     for messages in ("plain", "private"):
         result = destiny.solve(
-            problem, network, DestinyKrylov(), decentralised=True, tolerance=1e-9, messages=messages
+            problem, network, AveragedKrylov(), local_stopping=True, tolerance=1e-9, messages=messages
         )
         assert result.converged
         assert subspace_distance(result.X, destiny.problems.pca.solution(problem)) < 1e-8
@@ -173,7 +173,7 @@ def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private():
 
 def test_agents_whose_vectors_differ_never_call_it_an_answer():
     problem, network = small_problem("pca", 6, 0), destiny.networks.ring(6)
-    settings, agents = DestinyKrylov().on(network), agents_of(problem, network)
+    settings, agents = AveragedKrylov().on(network), agents_of(problem, network)
     state = settings.step(settings.init(np.stack([random_point(12, 3, 0)] * 6), agents), agents)
     block = state.block.copy()
     block[2, 0] *= -1  # as if another machine had taken the other sign
@@ -182,25 +182,25 @@ def test_agents_whose_vectors_differ_never_call_it_an_answer():
         state = settings.step(state, agents)
     assert (settings.residual(state) == 1.0).all()
     (remark,) = settings.remarks(state, agents.ids, False)
-    assert "use destiny-momentum" in remark
+    assert "use destiny-accelerated" in remark
 
 
 def test_what_it_cannot_do_is_refused_in_a_sentence():
     problem, ring = small_problem("pca", 6, 0), destiny.networks.ring(6)
     with pytest.raises(SettingsError, match="needs a static network"):
-        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyKrylov())
+        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), AveragedKrylov())
     with pytest.raises(SettingsError, match="exact totals"):
-        destiny.solve(problem, ring, DestinyKrylov(), messages=destiny.Quantized(8))
+        destiny.solve(problem, ring, AveragedKrylov(), messages=destiny.Quantized(8))
     with pytest.raises(MismatchError, match="solves PCA only"):
-        destiny.solve(small_problem("olsr", 6, 0), ring, DestinyKrylov())
+        destiny.solve(small_problem("olsr", 6, 0), ring, AveragedKrylov())
     with pytest.raises(SettingsError, match="depth must be"):
-        DestinyKrylov(depth=-1)
+        AveragedKrylov(depth=-1)
 
 
 def test_one_block_a_message_takes_fewer_bytes_and_more_rounds():
     problem = destiny.problems.pca.synthetic(n=80, m=400, p=3, xi=0.9, agents=6, seed=4)
     narrow, wide = (
-        destiny.solve(problem, destiny.networks.ring(6), DestinyKrylov(width), seed=4) for width in (1, 2)
+        destiny.solve(problem, destiny.networks.ring(6), AveragedKrylov(width), seed=4) for width in (1, 2)
     )
     assert narrow.converged
     assert wide.converged
@@ -208,4 +208,4 @@ def test_one_block_a_message_takes_fewer_bytes_and_more_rounds():
     assert wide.rounds < narrow.rounds < 1.6 * wide.rounds
     assert subspace_distance(narrow.X, wide.X) < 1e-7
     with pytest.raises(SettingsError, match="width must be 1 or 2; found 3"):
-        DestinyKrylov(3)
+        AveragedKrylov(3)

@@ -5,10 +5,10 @@ import pytest
 from scipy.linalg import eigh, svd
 
 import destiny
-from destiny.algorithms.blocks.leading_axes import refined
-from destiny.algorithms.blocks.quadratic_model import pack, unpack
-from destiny.algorithms.blocks.trust_region import minimise, nearest_equal
-from destiny.algorithms.newton import DestinyNewton
+from destiny.algorithms.averaged.leading_axes import refined
+from destiny.algorithms.averaged.model import AveragedModel
+from destiny.algorithms.averaged.quadratic_model import pack, unpack
+from destiny.algorithms.averaged.trust_region import minimize, nearest_equal
 from destiny.errors import MismatchError, SettingsError
 from destiny.geometry.stiefel import random_point, subspace_distance
 from destiny.storage.checkpoint import flatten
@@ -23,7 +23,7 @@ def symmetric(n, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_linear_part_the_local_solution_spans_the_lowest_eigenvectors(seed):
     A = symmetric(30, seed)
-    result = minimise(A, np.zeros((30, 4)), random_point(30, 4, seed), 1e-12, 1e-13)
+    result = minimize(A, np.zeros((30, 4)), random_point(30, 4, seed), 1e-12, 1e-13)
     assert subspace_distance(result.X, eigh(A, subset_by_index=(0, 3))[1]) < 1e-9
     assert result.products > 4
 
@@ -32,7 +32,7 @@ def test_without_a_linear_part_the_local_solution_spans_the_lowest_eigenvectors(
 def test_without_a_quadratic_part_the_local_solution_is_that_of_procrustes(seed):
     B = np.random.default_rng(seed).standard_normal((20, 5))
     U, _, Vt = svd(-B, full_matrices=False)
-    result = minimise(np.zeros((20, 20)), B, random_point(20, 5, seed), 1e-12, 1e-13)
+    result = minimize(np.zeros((20, 20)), B, random_point(20, 5, seed), 1e-12, 1e-13)
     np.testing.assert_allclose(result.X, U @ Vt, atol=1e-9)
 
 
@@ -43,7 +43,7 @@ def test_a_minimum_is_turned_towards_the_start_only_where_that_costs_nothing():
     assert subspace_distance(near, Y) < 1e-12
     assert np.linalg.norm(near - X) < np.linalg.norm(Y - X)
     B = np.random.default_rng(2).standard_normal((12, 3))
-    single = minimise(A, B, X, 1e-12, 1e-13).X
+    single = minimize(A, B, X, 1e-12, 1e-13).X
     assert (nearest_equal(A, B, single, X) == single).all()
 
 
@@ -63,7 +63,7 @@ NETWORKS = [
 def test_quadratic_objectives_take_one_sum(network):
     d = network.agents
     problem = destiny.problems.pca.synthetic(n=40, m=40 * d, p=4, xi=0.9, agents=d, seed=7)
-    result = destiny.solve(problem, network, DestinyNewton(), every=1, seed=7)
+    result = destiny.solve(problem, network, AveragedModel(), every=1, seed=7)
     assert result.converged
     assert result.rounds == 2 * network.depth
     assert result.scalars == 2 * (d - 1) * (40 * 41 // 2 + 2 * 40 * 4)
@@ -75,7 +75,7 @@ def test_quadratic_objectives_take_one_sum(network):
 
 def test_agents_agree_to_stop_by_themselves():
     problem, network = small_problem("pca", 8, 0), destiny.networks.erdos_renyi(8, prob=0.5, seed=1)
-    result = destiny.solve(problem, network, DestinyNewton(), decentralised=True, tolerance=1e-8)
+    result = destiny.solve(problem, network, AveragedModel(), local_stopping=True, tolerance=1e-8)
     assert result.converged
     assert subspace_distance(result.X, destiny.problems.pca.solution(problem)) < 1e-7
 
@@ -84,7 +84,7 @@ def test_agents_agree_to_stop_by_themselves():
 def test_threads_give_the_same_bits(threads):
     problem, network = small_problem("olsr", 6, 0), destiny.networks.ring(6)
     one, several = (
-        destiny.solve(problem, network, DestinyNewton(), engine=destiny.engines.local(k))
+        destiny.solve(problem, network, AveragedModel(), engine=destiny.engines.local(k))
         for k in (1, threads)
     )
     for name, array in flatten(one.state).items():
@@ -102,7 +102,7 @@ def test_a_feature_in_large_units_hides_no_axis(feature, factor):
     exact = np.empty((12, 3))
     exact[order] = svd(np.hstack(silos)[order], full_matrices=False)[0][:, :3]
     result = destiny.solve(
-        destiny.problems.PCA([a.T for a in silos], 3), destiny.networks.ring(6), DestinyNewton()
+        destiny.problems.PCA([a.T for a in silos], 3), destiny.networks.ring(6), AveragedModel()
     )
     assert subspace_distance(result.X, exact) < 1e-9
 
@@ -111,14 +111,14 @@ def test_where_data_have_fewer_dimensions_than_p_no_axis_is_taken_from_rounding(
     rng = np.random.default_rng(3)
     A = -(M := rng.standard_normal((12, 2))) @ M.T
     X = random_point(12, 4, 0)
-    Y = minimise(A, np.zeros((12, 4)), X, 0.0, 1e-14).X
+    Y = minimize(A, np.zeros((12, 4)), X, 0.0, 1e-14).X
     assert (refined(A, Y) == Y).all()
     assert subspace_distance(refined(A, X[:, :2]), eigh(A, subset_by_index=(0, 1))[1]) < 1e-12
 
 
 def test_agents_agree_to_stop_where_all_data_are_zero():
     problem = destiny.problems.PCA([np.zeros((5, 4))] * 3, 2)
-    result = destiny.solve(problem, destiny.networks.ring(3), DestinyNewton(), decentralised=True, rounds=60)
+    result = destiny.solve(problem, destiny.networks.ring(3), AveragedModel(), local_stopping=True, rounds=60)
     assert result.converged, result.reason
 
 
@@ -133,10 +133,10 @@ def test_hessians_are_derivatives_of_gradients(kind):
 
 def test_a_run_resumes_to_the_same_bits(tmp_path):
     problem, network = small_problem("olsr", 5, 1), destiny.networks.ring(5)
-    whole = destiny.solve(problem, network, DestinyNewton(), rounds=40, tolerance=0)
+    whole = destiny.solve(problem, network, AveragedModel(), rounds=40, tolerance=0)
     options = {"checkpoint": tmp_path, "checkpoint_every": 1, "tolerance": 0}
-    destiny.solve(problem, network, DestinyNewton(), rounds=8, **options)
-    again = destiny.solve(problem, network, DestinyNewton(), rounds=40, resume=True, **options)
+    destiny.solve(problem, network, AveragedModel(), rounds=8, **options)
+    again = destiny.solve(problem, network, AveragedModel(), rounds=40, resume=True, **options)
     for name, array in flatten(whole.state).items():
         assert (array == flatten(again.state)[name]).all(), name
 
@@ -145,7 +145,7 @@ def test_a_run_resumes_to_the_same_bits(tmp_path):
 def test_private_messages_take_one_more_sum_of_scales(kind):
     problem, network = small_problem(kind, 8, 0), destiny.networks.ring(8)
     plain, private = (
-        destiny.solve(problem, network, DestinyNewton(), every=1, messages=messages)
+        destiny.solve(problem, network, AveragedModel(), every=1, messages=messages)
         for messages in ("plain", "private")
     )
     assert private.converged
@@ -160,18 +160,18 @@ def test_a_limit_of_rounds_counts_the_sum_of_scales():
     problem, network = small_problem("pca", 8, 0), destiny.networks.ring(8)
     private = "private"
     for rounds, steps in ((8, 0), (15, 0), (16, 1)):
-        result = destiny.solve(problem, network, DestinyNewton(), rounds=rounds, messages=private)
+        result = destiny.solve(problem, network, AveragedModel(), rounds=rounds, messages=private)
         assert (result.steps, result.rounds <= rounds) == (steps, True)
 
 
 def test_what_it_cannot_do_is_refused_in_a_sentence():
     problem, ring = small_problem("pca", 6, 0), destiny.networks.ring(6)
     with pytest.raises(SettingsError, match="needs a static network"):
-        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyNewton())
+        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), AveragedModel())
     wide = destiny.problems.pca.PCA([np.ones((2, 2001))] * 6, 1)
     with pytest.raises(SettingsError, match=r"n up to 2000; found n = 2001"):
-        destiny.solve(wide, ring, DestinyNewton())
+        destiny.solve(wide, ring, AveragedModel())
     with pytest.raises(SettingsError, match="depth must be"):
-        DestinyNewton(depth=-1)
-    with pytest.raises(MismatchError, match="not quadratic, or does not say so: use destiny-lbfgs"):
-        destiny.solve(small_problem("sdl"), ring, DestinyNewton())
+        AveragedModel(depth=-1)
+    with pytest.raises(MismatchError, match="not quadratic, or does not say so: use averaged-lbfgs"):
+        destiny.solve(small_problem("sdl"), ring, AveragedModel())

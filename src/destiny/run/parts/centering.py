@@ -1,4 +1,4 @@
-"""Centring: rounds before the first step in which agents find the mean of their data, and what becomes of
+"""Centering: rounds before the first step in which agents find the mean of their data, and what becomes of
 it."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from destiny.engines.mixers.plain import Messages
 from destiny.engines.mixers.private import WIDE
 from destiny.engines.team import Team
 from destiny.errors import MismatchError
-from destiny.problems import Centred
-from destiny.problems.centred_problem import CONSTANT
+from destiny.problems import Centered
+from destiny.problems.centered_problem import CONSTANT
 from destiny.problems.data.partition import Shift
 from destiny.protocols import Array, TopologyBase
 from destiny.run.averaging import agree, require_seen, rounds_to_agree
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from destiny.run.loop import Moment
     from destiny.run.plan import Plan
 
-MEAN, SCALE = "centring/mean", "centring/scale"  # per agent, in a checkpoint
-ROUNDS = "centring"  # among the facts of a checkpoint
+MEAN, SCALE = "centering/mean", "centering/scale"  # per agent, in a checkpoint
+ROUNDS = "centering"  # among the facts of a checkpoint
 
 
-class Centring(RunPart):
-    """The agents find the mean of all data, and solve the problem of centred data.
+class Centering(RunPart):
+    """The agents find the mean of all data, and solve the problem of centered data.
 
     Parameters
     ----------
-    asked : Centred
+    asked : Centered
         The problem as it was given.
 
     Attributes
@@ -47,7 +47,7 @@ class Centring(RunPart):
 
     task: ClassVar[str] = "find the mean"
 
-    def __init__(self, asked: Centred) -> None:
+    def __init__(self, asked: Centered) -> None:
         self.asked = asked
         self.shifts: dict[int, Shift] = {}
         self.spent = 0
@@ -56,20 +56,20 @@ class Centring(RunPart):
         """Rough averages will not do."""
         if not plan.messages.exact:
             raise MismatchError(
-                f"centring needs the exact mean of all data, which {plan.messages} do not give: centre the "
+                f"centering needs the exact mean of all data, which {plan.messages} do not give: center the "
                 "data beforehand, or use plain messages"
             )
 
     def rounds(self, plan: Plan) -> int:
         """One sum for the mean, another for the standard deviations."""
-        return (rounds_to_agree(plan.network) or 0) * (2 if self.asked.standardise else 1)
+        return (rounds_to_agree(plan.network) or 0) * (2 if self.asked.standardize else 1)
 
     def sums(self, plan: Plan) -> list[int]:
         """Sums of all columns and the number of samples, then sums of squares."""
-        return centring_sums(self.asked, plan.network, plan.messages)
+        return centering_sums(self.asked, plan.network, plan.messages)
 
     def begin(self, plan: Plan, team: Team, saved: Saved | None) -> None:
-        """Find the mean, or take it from a checkpoint; the agents evaluate centred data from here on."""
+        """Find the mean, or take it from a checkpoint; the agents evaluate centered data from here on."""
         workers = [None] * len(team.hosts)
         if saved is None:
             found = team.each(lambda _, agents: find_shifts(self.asked, plan.network, agents), workers)
@@ -90,7 +90,7 @@ class Centring(RunPart):
         self.spent = saved.facts[ROUNDS]
 
     def identity(self) -> dict[str, Any]:
-        return {"centring of the data": dict(self.asked.settings)}
+        return {"centering of the data": dict(self.asked.settings)}
 
     def arrays(self, team: Team) -> dict[str, Array]:
         ids = np.concatenate(team.hosts).tolist()
@@ -118,7 +118,7 @@ class Centring(RunPart):
     def report(self, shift: Shift) -> Report:
         """What a result says of a shift."""
         n = self.asked.widths[0]
-        scale = shift.scale[:n] if self.asked.standardise else None
+        scale = shift.scale[:n] if self.asked.standardize else None
         targets = shift.mean[n:] if len(shift.mean) > n else None
         return Report(shift.mean[:n], scale, targets, self.spent)
 
@@ -138,20 +138,20 @@ class Report:
         if self.target_mean is not None:
             done += f", of {len(self.target_mean)} targets too"
         if self.scale is None:
-            return f"centred: {done} ({spent})"
+            return f"centered: {done} ({spent})"
         return (
-            f"standardised: {done}, and each column was divided by its standard deviation unless it is "
+            f"standardized: {done}, and each column was divided by its standard deviation unless it is "
             f"constant ({spent})"
         )
 
 
-def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -> dict[int, Shift]:
+def find_shifts(problem: Centered, network: TopologyBase, agents: HostedAgents) -> dict[int, Shift]:
     """Averaging rounds: first sums and counts, then squared distances from the mean."""
     ids = agents.ids.tolist()
     totals = [problem.totals(i) for i in ids]
     sums = agree(agents, network, np.stack([t.sums for t in totals]), np.stack([t.sizes for t in totals]))
     shifts = [problem.shift(s, None) for s in sums]
-    if problem.standardise:
+    if problem.standardize:
         own = np.stack([problem.squares(i, s.mean) for i, s in zip(ids, shifts, strict=True)])
         squares = agree(agents, network, own, own)
         if agents.bounded:  # words of private messages have a least number
@@ -162,9 +162,9 @@ def find_shifts(problem: Centred, network: TopologyBase, agents: HostedAgents) -
     return dict(zip(ids, shifts, strict=True))
 
 
-def centring_sums(problem: Centred, network: TopologyBase, messages: Messages) -> list[int]:
+def centering_sums(problem: Centered, network: TopologyBase, messages: Messages) -> list[int]:
     """Numbers in a message of each of the averages before the first step: words, where they are private."""
-    sums = [sum(problem.widths) + 1, *([problem.widths[0]] if problem.standardise else [])]
+    sums = [sum(problem.widths) + 1, *([problem.widths[0]] if problem.standardize else [])]
     if messages.private:  # wide words, and one that shows whether masks cancel
         return [WIDE * count + 1 for count in sums]
     by_sums = network.tree is not None and messages.exact  # elsewhere sizes are sent along

@@ -1,4 +1,4 @@
-"""The generalised Stiefel manifold {X : X^T M X = I_p} of a positive definite M.
+"""The generalized Stiefel manifold {X : X^T M X = I_p} of a positive definite M.
 
 Z = L^T X with M = L L^T maps it to the Stiefel manifold: measures are those of Z, and independent of the
 coordinates of X.
@@ -27,7 +27,7 @@ def landing_point(X: Array, B: Array) -> Array:
     return X @ ((3 * identity(X.shape[-1]) - B) / 2)
 
 
-def penalised_gradient(X: Array, MX: Array, gradient: Array, beta: Array | float) -> Array:
+def penalized_gradient(X: Array, MX: Array, gradient: Array, beta: Array | float) -> Array:
     """The gradient at X of f(X (3 I - B) / 2) + beta/4 ||B - I||^2 with B = X^T M X.
 
     ``gradient`` is that of f at `landing_point`. On stacks ``(agents, n, p)``.

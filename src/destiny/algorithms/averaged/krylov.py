@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from destiny.algorithms.averaged.krylov_space import KrylovSpace, extend, restart, turned_towards
+from destiny.algorithms.averaged.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.algorithms.blocks.about import About
-from destiny.algorithms.blocks.krylov_space import KrylovSpace, extend, restart, turned_towards
-from destiny.algorithms.blocks.totals import X_BOUND, TotalsMethod, TotalsState, averages, shared
 from destiny.errors import SettingsError
 from destiny.geometry.stiefel import polar, random_point, residual_scale
 from destiny.protocols import Agents, Array
@@ -23,7 +23,7 @@ APART = 1e-8  # a larger difference between agents' blocks is no rounding: their
 
 @dataclass(frozen=True)
 class KrylovState(TotalsState):
-    """State of `DestinyKrylov`; every array has the hosted agents on axis 0, all with the same numbers."""
+    """State of `AveragedKrylov`; every array has the hosted agents on axis 0, all with the same numbers."""
 
     block: Array
     """Q, the next vectors to multiply with, as rows ``(agents, width p, n)``; zeros where there are fewer."""
@@ -40,13 +40,13 @@ class KrylovState(TotalsState):
 
 
 @dataclass(frozen=True)
-class DestinyKrylov(TotalsMethod):
+class AveragedKrylov(TotalsMethod):
     """Block Lanczos with Rayleigh-Ritz on the mean of the second moments C_i, averaged exactly.
 
     A step averages C_i Q for a block Q of 2 p vectors along a spanning tree (`Agents.all_reduce`). All agents
     obtain the same C Q, extend the same Krylov space by it, and take the p leading Ritz vectors in it for X:
     that is the method for pooled data, and nothing depends on how the data are divided over the agents. See
-    docs/krylov.md.
+    docs/averaged-krylov.md.
 
     A message has 2 n p numbers. An agent's parent in the tree learns the sum of C_i Q over the agent and
     those below it, for each Q; with private messages only the mean.
@@ -61,15 +61,15 @@ class DestinyKrylov(TotalsMethod):
     """
 
     width: int = 2
-    kind = "destiny-krylov"
+    kind = "averaged-krylov"
     about = About(
         "DESTINY by Krylov spaces",
-        "this package; docs/krylov.md",
+        "this package; docs/averaged-krylov.md",
         sends=2,
         numbers=2,
         rounds="rounds",
         averaged="its second moments times vectors that all agents know",
-        learnt="the sum of the variances; pooled second moments times the vectors of each step",
+        learned="the sum of the variances; pooled second moments times the vectors of each step",
         problem="pca",
         traits=frozenset({"totals"}),
     )
@@ -127,7 +127,7 @@ class DestinyKrylov(TotalsMethod):
             return []
         return [
             f"agents obtained different vectors from the same averages (by {s.apart.max():.0e}): their "
-            "arithmetic differs; use destiny-momentum"
+            "arithmetic differs; use destiny-accelerated"
         ]
 
 

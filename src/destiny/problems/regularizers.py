@@ -1,4 +1,4 @@
-"""Regularisers: terms r(X) of the objective with kinks and a prox, which make answers sparse."""
+"""Regularizers: terms r(X) of the objective with kinks and a prox, which make answers sparse."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from destiny.errors import ProblemError
 from destiny.problems.own_problem import WrappedProblem, as_problem
-from destiny.protocols import Array, Hosted, Problem, ProblemBase, Regulariser
+from destiny.protocols import Array, Hosted, Problem, ProblemBase, Regularizer
 from destiny.validation import is_number
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Base of the regularisers of the package, which multiply a norm by a weight."""
+    """Base of the regularizers of the package, which multiply a norm by a weight."""
 
     weight: float
 
     def __post_init__(self) -> None:
         if not is_number(self.weight) or self.weight < 0:
-            raise ProblemError(f"the weight of a regulariser must be a number >= 0; found {self.weight!r}")
+            raise ProblemError(f"the weight of a regularizer must be a number >= 0; found {self.weight!r}")
         object.__setattr__(self, "weight", float(self.weight))
 
 
@@ -84,13 +84,13 @@ class L21(Weighted):
         return np.asarray(Z * np.divide(rest, length, out=np.zeros_like(length), where=length > 0))
 
 
-REGULARISERS: dict[str, type[L1 | L21]] = {r.kind: r for r in (L1, L21)}
-"""Regularisers by their names in experiment files."""
+REGULARIZERS: dict[str, type[L1 | L21]] = {r.kind: r for r in (L1, L21)}
+"""Regularizers by their names in experiment files."""
 
 
 @dataclass(frozen=True)
-class OwnRegulariser:
-    """A regulariser from functions of one matrix; see `regulariser`."""
+class OwnRegularizer:
+    """A regularizer from functions of one matrix; see `regularizer`."""
 
     function: Callable[[Array], float]
     proximal: Callable[[Array, float], Array]
@@ -119,17 +119,17 @@ class OwnRegulariser:
         return Y
 
 
-def regulariser(
+def regularizer(
     value: Callable[[Array], float], prox: Callable[[Array, float], Array], name: str = "own"
-) -> OwnRegulariser:
-    """A regulariser of your own, from two functions of one matrix ``(n, p)``.
+) -> OwnRegularizer:
+    """A regularizer of your own, from two functions of one matrix ``(n, p)``.
 
     Parameters
     ----------
     value : callable
         ``value(X) -> float``, a convex function r.
     prox : callable
-        ``prox(Z, t) -> (n, p)``, the Y that minimises r(Y) + ||Y - Z||^2 / (2 t). `check_prox` compares both.
+        ``prox(Z, t) -> (n, p)``, the Y that minimizes r(Y) + ||Y - Z||^2 / (2 t). `check_prox` compares both.
     name : str
         Its name in sentences; all processes of a run must use the same.
 
@@ -138,25 +138,25 @@ def regulariser(
     Components without negative entries: r is 0 there and infinite elsewhere.
 
     >>> import numpy as np
-    >>> nonnegative = regulariser(
+    >>> nonnegative = regularizer(
     ...     lambda X: 0.0 if (X >= 0).all() else np.inf, lambda Z, t: np.maximum(Z, 0.0), "nonnegative"
     ... )
     >>> check_prox(nonnegative, (5, 2))
     """
     for what, function in (("value", value), ("prox", prox)):
         if not callable(function):
-            raise ProblemError(f"{what} of a regulariser must be a function; found {function!r}; give one")
-    return OwnRegulariser(value, prox, name)
+            raise ProblemError(f"{what} of a regularizer must be a function; found {function!r}; give one")
+    return OwnRegularizer(value, prox, name)
 
 
-def check_prox(regulariser: Regulariser, shape: tuple[int, int], seed: int = 0) -> None:
-    """Raise `ProblemError` unless the prox minimises r(Y) + ||Y - Z||^2 / (2 t) at random Z.
+def check_prox(regularizer: Regularizer, shape: tuple[int, int], seed: int = 0) -> None:
+    """Raise `ProblemError` unless the prox minimizes r(Y) + ||Y - Z||^2 / (2 t) at random Z.
 
     Its value is compared with that of 60 points around it, so that a wrong factor or sign is found.
 
     Parameters
     ----------
-    regulariser : Regulariser
+    regularizer : Regularizer
     shape : (n, p)
     seed : int
         Of the random points.
@@ -164,10 +164,10 @@ def check_prox(regulariser: Regulariser, shape: tuple[int, int], seed: int = 0) 
     draw = np.random.default_rng(seed)
     for t in (0.1, 1.0, 10.0):
         Z = draw.standard_normal(shape)
-        Y = np.asarray(regulariser.prox(Z, t))
+        Y = np.asarray(regularizer.prox(Z, t))
 
         def cost(Y: Array, Z: Array = Z, t: float = t) -> float:
-            return float(regulariser.value(Y)) + float(np.sum((Y - Z) ** 2)) / (2 * t)
+            return float(regularizer.value(Y)) + float(np.sum((Y - Z) ** 2)) / (2 * t)
 
         least = cost(Y)
         for size in (1e-3, 1e-2, 0.1, 1.0):
@@ -175,17 +175,17 @@ def check_prox(regulariser: Regulariser, shape: tuple[int, int], seed: int = 0) 
                 other = cost(Y + size * (target - Y))
                 if not least <= other + 1e-12 * max(1.0, abs(least)):
                     raise ProblemError(
-                        f"the prox of {regulariser!r} must minimise r(Y) + ||Y - Z||^2 / (2 t); at t = {t:g} "
+                        f"the prox of {regularizer!r} must minimize r(Y) + ||Y - Z||^2 / (2 t); at t = {t:g} "
                         f"another point has {other:.6g}, less than its {least:.6g}: correct value or prox"
                     )
 
 
 @dataclass(frozen=True)
-class HostedRegularised:
-    """Hosted objectives with the regulariser of their problem, which is not part of values and gradients."""
+class HostedRegularized:
+    """Hosted objectives with the regularizer of their problem, which is not part of values and gradients."""
 
     hosted: Hosted
-    regulariser: Regulariser
+    regularizer: Regularizer
 
     def value(self, X: Array) -> Array:
         """f_i(X_i) without r, ``(agents,)``."""
@@ -196,82 +196,82 @@ class HostedRegularised:
         return self.hosted.gradient(X)
 
 
-class Regularised(WrappedProblem):
-    """A problem plus a regulariser, (1/d) sum f_i(X) + r(X); see `regularised`."""
+class Regularized(WrappedProblem):
+    """A problem plus a regularizer, (1/d) sum f_i(X) + r(X); see `regularized`."""
 
     inner: ProblemBase
 
-    def __init__(self, problem: Problem, regulariser: Regulariser) -> None:
+    def __init__(self, problem: Problem, regularizer: Regularizer) -> None:
         given = as_problem(problem)
-        if not is_regulariser(regulariser):
+        if not is_regularizer(regularizer):
             raise ProblemError(
-                f"a regulariser must have value and prox, as L1(0.1) has; found {regulariser!r}; make one "
-                "with destiny.problems.regulariser"
+                f"a regularizer must have value and prox, as L1(0.1) has; found {regularizer!r}; make one "
+                "with destiny.problems.regularizer"
             )
-        if given.regulariser is not None:
+        if given.regularizer is not None:
             raise ProblemError(
-                f"a problem takes one regulariser; found {given.regulariser!r} and {regulariser!r}; write "
-                "the prox of their sum (destiny.problems.regulariser)"
+                f"a problem takes one regularizer; found {given.regularizer!r} and {regularizer!r}; write "
+                "the prox of their sum (destiny.problems.regularizer)"
             )
-        if given.centring:
+        if given.centering:
             raise ProblemError(
-                "data that are still to be centred take a regulariser by centred(problem) + regulariser"
+                "data that are still to be centered take a regularizer by centered(problem) + regularizer"
             )
         if given.batches:
             raise ProblemError(
-                f"a regulariser needs full gradients; this problem draws mini-batches of "
+                f"a regularizer needs full gradients; this problem draws mini-batches of "
                 f"{given.batches[0][0]}: leave batch out"
             )
         super().__init__(given)
-        self._regulariser = regulariser
+        self._regularizer = regularizer
 
     @property
-    def regulariser(self) -> Regulariser:
-        """The regulariser r of f + r."""
-        return self._regulariser
+    def regularizer(self) -> Regularizer:
+        """The regularizer r of f + r."""
+        return self._regularizer
 
     @property
     def principal_axes(self) -> bool:
         """False: a rotation of the answer changes r."""
         return False
 
-    def host(self, ids: Sequence[int]) -> HostedRegularised:
+    def host(self, ids: Sequence[int]) -> HostedRegularized:
         """The objectives of the agents ``ids`` with r beside them."""
-        return HostedRegularised(self.inner.host(ids), self._regulariser)
+        return HostedRegularized(self.inner.host(ids), self._regularizer)
 
     def describe(self) -> str:
         """The sentence of the problem with r."""
         sentence = self.inner.describe().removesuffix(".") or self.inner.kind
-        return f"{sentence}, with the regulariser {self._regulariser!r}."
+        return f"{sentence}, with the regularizer {self._regularizer!r}."
 
-    def __add__(self, other: Any) -> Regularised:
-        if is_regulariser(other):
-            return regularised(self, other)  # refuses a second one
-        return regularised(self.inner + other, self._regulariser)
+    def __add__(self, other: Any) -> Regularized:
+        if is_regularizer(other):
+            return regularized(self, other)  # refuses a second one
+        return regularized(self.inner + other, self._regularizer)
 
     __radd__ = __add__
 
 
-def is_regulariser(given: object) -> bool:
+def is_regularizer(given: object) -> bool:
     """Whether something has a value and a prox."""
-    return isinstance(given, Regulariser) and not isinstance(given, type)
+    return isinstance(given, Regularizer) and not isinstance(given, type)
 
 
-def regularised(problem: Problem, regulariser: Regulariser) -> Regularised:
-    """The problem of minimising (1/d) sum f_i(X) + r(X); the same as ``problem + regulariser``.
+def regularized(problem: Problem, regularizer: Regularizer) -> Regularized:
+    """The problem of minimizing (1/d) sum f_i(X) + r(X); the same as ``problem + regularizer``.
 
     Parameters
     ----------
     problem : Problem
         Without mini-batches.
-    regulariser : Regulariser
-        `L1`, `L21`, or one of your own (`destiny.problems.regulariser`); it is added once, not per agent.
+    regularizer : Regularizer
+        `L1`, `L21`, or one of your own (`destiny.problems.regularizer`); it is added once, not per agent.
 
     Examples
     --------
     >>> from destiny.problems import L21, pca
-    >>> problem = regularised(pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=4), L21(0.01))
-    >>> problem.regulariser
+    >>> problem = regularized(pca.synthetic(n=20, m=160, p=2, xi=0.8, agents=4), L21(0.01))
+    >>> problem.regularizer
     L21(weight=0.01)
     """
-    return Regularised(problem, regulariser)
+    return Regularized(problem, regularizer)

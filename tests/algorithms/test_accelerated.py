@@ -8,7 +8,7 @@ import pytest
 import destiny
 from benchmarks import rounds as benchmark
 from benchmarks.rows import read
-from destiny import DestinyMomentum, networks
+from destiny import DestinyAccelerated, networks
 from destiny.algorithms import momentum
 from destiny.algorithms.blocks.gossip import FLOOR, contraction, filter_for, single_round_filter
 from destiny.errors import ProblemError
@@ -47,8 +47,8 @@ def landing(A, X, beta):
 
 def chebyshev_matrix(W, low, high, K):
     """T_K(y(W)) / T_K(y(1)) by the three-term recurrence on matrices."""
-    centre, half = (low + high) / 2, (high - low) / 2
-    Y, top = (W - centre * np.eye(len(W))) / half, (1 - centre) / half
+    center, half = (low + high) / 2, (high - low) / 2
+    Y, top = (W - center * np.eye(len(W))) / half, (1 - center) / half
     T, t = [np.eye(len(W)), Y], [1.0, top]
     for _ in range(K - 1):
         T.append(2 * Y @ T[-1] - T[-2])
@@ -129,7 +129,7 @@ def test_the_rule_written_out_in_plain_loops(name, K, seed):
     problem = problem_of("pca", silos)
     X0 = destiny.stiefel.random_point(*problem.shape, seed)
     size = np.linalg.norm(sum(A @ (A.T @ X0) for A in silos) / len(silos), 2)
-    algorithm = DestinyMomentum(beta=size, rounds=K, spectrum=network.spectrum)
+    algorithm = DestinyAccelerated(beta=size, rounds=K, spectrum=network.spectrum)
     ours = run(problem, network, algorithm, 110, start=X0)
     X, D, eta, mu = transcription(silos, network.W.toarray(), network.spectrum, K, X0, size, 110)
     np.testing.assert_allclose(ours.X, X, atol=1e-7)  # momentum doubles rounding errors every few steps
@@ -219,17 +219,17 @@ def rare(agents, seed):
     )
 
 
-def test_trust_shrinks_where_neighbours_drift_apart_and_comes_back(monkeypatch):
+def test_trust_shrinks_where_neighbors_drift_apart_and_comes_back(monkeypatch):
     problem, network = rare(16, 0), networks.star(16)
     monkeypatch.setattr(momentum, "GAPS", 6.0)  # steps far too long
-    moments = destiny.iterate(problem, network, DestinyMomentum())
+    moments = destiny.iterate(problem, network, DestinyAccelerated())
     trust = [m.state.trust.min() for m, _ in zip(moments, range(1500), strict=False)]
     assert min(trust) < 0.5
     assert trust[-1] > 1.3 * min(trust)
-    result = destiny.solve(problem, network, DestinyMomentum(), rounds=6000)
+    result = destiny.solve(problem, network, DestinyAccelerated(), rounds=6000)
     assert result.converged, result
-    monkeypatch.setattr(DestinyMomentum, "backoff", lambda self, s: s)
-    blind = destiny.solve(problem, network, DestinyMomentum(), rounds=6000)
+    monkeypatch.setattr(DestinyAccelerated, "backoff", lambda self, s: s)
+    blind = destiny.solve(problem, network, DestinyAccelerated(), rounds=6000)
     assert not blind.converged, blind
 
 
@@ -242,24 +242,26 @@ def test_weights_with_all_eigenvalues_negative(w):
         rng = np.random.default_rng(seed)
         silos = [rng.standard_normal((20, 60)) * np.linspace(1, 0.2, 20)[:, None] for _ in range(4)]
         problem = destiny.problems.PCA([a.T for a in silos], 3)
-        result = destiny.solve(problem, network, DestinyMomentum(), seed=seed, rounds=600)
+        result = destiny.solve(problem, network, DestinyAccelerated(), seed=seed, rounds=600)
         assert result.converged, (seed, result)
 
 
 def test_agents_that_start_at_the_answer_agree_to_stop():
     problem, network = small_problem("pca", 8), networks.ring(8)
-    answer = destiny.solve(problem, network, DestinyMomentum(), tolerance=1e-12).X
-    again = destiny.solve(problem, network, DestinyMomentum(), start=answer, decentralised=True, rounds=400)
+    answer = destiny.solve(problem, network, DestinyAccelerated(), tolerance=1e-12).X
+    again = destiny.solve(
+        problem, network, DestinyAccelerated(), start=answer, local_stopping=True, rounds=400
+    )
     assert again.converged, again
 
 
 def test_curvatures_beyond_any_eighth_power_are_refused():
     silos = [1e25 * A for A in silos_of("pca", 4)]
     with pytest.raises(ProblemError, match="scale the data"):
-        destiny.solve(problem_of("pca", silos), networks.ring(4), DestinyMomentum(), rounds=60)
+        destiny.solve(problem_of("pca", silos), networks.ring(4), DestinyAccelerated(), rounds=60)
 
 
-@pytest.mark.parametrize("algorithm", [DestinyMomentum(), destiny.Destiny()], ids=lambda a: a.kind)
+@pytest.mark.parametrize("algorithm", [DestinyAccelerated(), destiny.Destiny()], ids=lambda a: a.kind)
 def test_a_gradient_that_is_not_a_number_names_its_agent(algorithm):
     class Broken:
         def value(self, X):
@@ -281,14 +283,14 @@ def test_an_agent_without_data_does_not_run_ahead():
     silos = silos_of("pca", 8)
     for i in (1, 4, 5):
         silos[i] = np.zeros_like(silos[i])
-    result = destiny.solve(problem_of("pca", silos), networks.path(8), DestinyMomentum(), rounds=4000)
+    result = destiny.solve(problem_of("pca", silos), networks.path(8), DestinyAccelerated(), rounds=4000)
     assert result.converged, result
 
 
 def test_one_agent_with_far_more_data_does_not_ruin_the_run():
     silos = silos_of("pca", 8)
     silos[3] = 10 * silos[3]
-    result = destiny.solve(problem_of("pca", silos), networks.grid(2, 4), DestinyMomentum(), rounds=6000)
+    result = destiny.solve(problem_of("pca", silos), networks.grid(2, 4), DestinyAccelerated(), rounds=6000)
     assert result.converged, result
 
 
@@ -298,18 +300,18 @@ def test_the_penalty_follows_an_objective_that_steepens():
     problem = destiny.problems.sdl.from_data(
         (np.linalg.qr(rng.standard_normal((40, 40)))[0] @ spikes).T, 1, 6
     )
-    moments = destiny.iterate(problem, networks.ring(6), DestinyMomentum())
+    moments = destiny.iterate(problem, networks.ring(6), DestinyAccelerated())
     states = [m.state for m, _ in zip(moments, range(120), strict=False)]
     assert states[-1].beta.max() > 5 * states[0].beta.max()
     assert max(float(s.violation.max()) for s in states) < 1
     np.testing.assert_allclose(states[-1].D.mean(axis=0), states[-1].H.mean(axis=0), atol=1e-9)
-    fixed = run(problem, networks.ring(6), DestinyMomentum(beta=3.0), 40)
+    fixed = run(problem, networks.ring(6), DestinyAccelerated(beta=3.0), 40)
     assert (fixed.beta == 3.0).all()  # a number is taken literally
 
 
 def test_accuracy_once_reached_is_kept():
     problem, network = small_problem("pca", 16), networks.grid(4, 4)
-    result = destiny.solve(problem, network, DestinyMomentum(), rounds=3000, tolerance=0)
+    result = destiny.solve(problem, network, DestinyAccelerated(), rounds=3000, tolerance=0)
     worst = np.maximum(result.history["stationarity"], result.history["consensus"])
     reached = int(np.argmax(worst < 1e-11))
     assert worst[reached] < 1e-11
@@ -318,8 +320,8 @@ def test_accuracy_once_reached_is_kept():
 
 def test_scaling_by_a_power_of_two_keeps_the_bits():
     silos, network = silos_of("pca", 6), networks.ring(6)
-    one = run(problem_of("pca", silos), network, DestinyMomentum(), 60)
-    two = run(problem_of("pca", [2.0**8 * A for A in silos]), network, DestinyMomentum(), 60)
+    one = run(problem_of("pca", silos), network, DestinyAccelerated(), 60)
+    two = run(problem_of("pca", [2.0**8 * A for A in silos]), network, DestinyAccelerated(), 60)
     assert (one.X == two.X).all()
 
 
@@ -328,7 +330,9 @@ def test_other_scales_take_as_many_rounds(scale):
     network = networks.erdos_renyi(8, prob=0.5, seed=0)
     silos = silos_of("pca", 8)
     ours, scaled = (
-        destiny.solve(problem_of("pca", [c * A for A in silos]), network, DestinyMomentum(), every=1).rounds
+        destiny.solve(
+            problem_of("pca", [c * A for A in silos]), network, DestinyAccelerated(), every=1
+        ).rounds
         for c in (1, scale)
     )
     assert abs(ours - scaled) <= 3
@@ -351,7 +355,7 @@ def test_networks_that_change(changing):
     assert result.settings["rounds"] == 1
     assert result.settings["spectrum"] is None
     with pytest.raises(destiny.SettingsError, match="changes from round to round"):
-        destiny.solve(small_problem("pca", 8), changing, DestinyMomentum(rounds=3))
+        destiny.solve(small_problem("pca", 8), changing, DestinyAccelerated(rounds=3))
 
 
 def test_a_network_nobody_knows_is_felt_by_the_agents():
@@ -363,7 +367,7 @@ def test_a_network_nobody_knows_is_felt_by_the_agents():
 @pytest.mark.parametrize("kind", ["pca", "olsr", "sdl"])
 def test_every_direction(direction, kind):
     problem = small_problem(kind, 6)
-    result = destiny.solve(problem, networks.ring(6), DestinyMomentum(direction=direction), rounds=6000)
+    result = destiny.solve(problem, networks.ring(6), DestinyAccelerated(direction=direction), rounds=6000)
     assert result.converged, result
 
 
@@ -382,7 +386,7 @@ def test_every_direction(direction, kind):
 )
 def test_settings_that_cannot_work_are_refused(options, words):
     with pytest.raises(destiny.SettingsError, match=words):
-        DestinyMomentum(**options)
+        DestinyAccelerated(**options)
 
 
 def test_the_paper_is_one_word_away():
@@ -401,7 +405,7 @@ def test_it_converges_on_every_family_with_fewer_rounds_than_capped_bb(name, see
     network = NETWORKS[name]
     d = network.agents
     problem = destiny.problems.pca.synthetic(40, max(40, 20 * d), 3, 0.85, agents=d, seed=seed)
-    ours = destiny.solve(problem, network, DestinyMomentum(), seed=seed, rounds=5000, every=1)
+    ours = destiny.solve(problem, network, DestinyAccelerated(), seed=seed, rounds=5000, every=1)
     assert ours.converged, ours
     paper = destiny.solve(problem, network, destiny.Destiny(), seed=seed, rounds=int(ours.rounds / 1.1) - 1)
     assert not paper.converged, (ours.rounds, paper.rounds)
@@ -431,7 +435,7 @@ def test_the_benchmark_is_resumable(tmp_path, monkeypatch, capsys):
         benchmark.BENCHMARK.main()
     assert sorted(made) == [0] * len(benchmark.METHODS) + [1] * len(benchmark.METHODS)
     assert "| tiny |" in capsys.readouterr().out
-    assert dataclasses.is_dataclass(DestinyMomentum)
+    assert dataclasses.is_dataclass(DestinyAccelerated)
 
 
 def test_no_curvature_is_not_a_matter_of_scale():
@@ -451,7 +455,7 @@ def test_data_whose_curvatures_are_out_of_range_are_refused_and_do_not_waste_rou
         destiny.solve(
             destiny.problems.SDL([a.T for a in silos], 3),
             destiny.networks.ring(4),
-            DestinyMomentum(),
+            DestinyAccelerated(),
             rounds=400,
         )
 
@@ -462,7 +466,7 @@ def test_an_agent_with_tiny_data_beside_others_is_not_refused(factor):
     silos = [factor * rng.standard_normal((6, 40)) for _ in range(4)]
     silos[0] /= 1e12
     result = destiny.solve(
-        destiny.problems.SDL([a.T for a in silos], 3), destiny.networks.ring(4), DestinyMomentum()
+        destiny.problems.SDL([a.T for a in silos], 3), destiny.networks.ring(4), DestinyAccelerated()
     )
     assert result.converged
 
@@ -471,8 +475,8 @@ def test_an_agent_with_tiny_data_beside_others_is_not_refused(factor):
 def test_more_links_are_advised_where_some_are_missing(name, help):
     network = NETWORKS[name]
     problem = small_problem("pca", agents=network.agents)
-    state = destiny.solve(problem, network, DestinyMomentum(), rounds=60).state
+    state = destiny.solve(problem, network, DestinyAccelerated(), rounds=60).state
     cautious = dataclasses.replace(state, trust=np.full_like(state.trust, 0.1))
-    notes = DestinyMomentum().remarks(cautious, np.arange(network.agents), False)
+    notes = DestinyAccelerated().remarks(cautious, np.arange(network.agents), False)
     (drifted,) = (note for note in notes if "cut their steps to 10 %: they see very different things" in note)
     assert ("more links help" in drifted) is help

@@ -1,21 +1,21 @@
-"""Models <r_i, X> + <X, A_i X> / 2 of the f_i: their matrices A_i, as messages too, and their minimisers."""
+"""Models <r_i, X> + <X, A_i X> / 2 of the f_i: their matrices A_i, as messages too, and their minimizers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from destiny.algorithms.blocks.leading_axes import refined
-from destiny.algorithms.blocks.trust_region import minimise, nearest_equal, polished
+from destiny.algorithms.averaged.leading_axes import refined
+from destiny.algorithms.averaged.trust_region import minimize, nearest_equal, polished
 from destiny.protocols import Array
 
 FLOOR = 1e-14  # relative to the Euclidean gradient: a smaller Riemannian gradient of the model is rounding
 
 
 def solve_each(model: Array, R: Array, X: Array) -> tuple[Array, Array]:
-    """Minimise each agent's model from its X; the minimisers, and the products taken ``(agents, 1, 1)``."""
+    """Minimize each agent's model from its X; the minimizers, and the products taken ``(agents, 1, 1)``."""
     new, products = np.empty_like(X), np.empty((len(X), 1, 1))
     for i, A in enumerate(unpack(model, X.shape[1])):
-        minimum = minimise(A, R[i], X[i], 0.0, FLOOR)
+        minimum = minimize(A, R[i], X[i], 0.0, FLOOR)
         better = polished(A, R[i], minimum) if R[i].any() else minimum
         new[i] = better.X if better is not minimum else nearest_equal(A, R[i], minimum.X, X[i])
         if not R[i].any():

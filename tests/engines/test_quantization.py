@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import destiny
-from destiny.engines.mixers.quantized import LEAST, NARROW, OUTSIDE, Quantized, layout, quantise
+from destiny.engines.mixers.quantized import LEAST, NARROW, OUTSIDE, Quantized, layout, quantize
 from tests.helpers.small_problems import agents_of, small_problem
 
 RNG = np.random.default_rng(0)
@@ -24,7 +24,7 @@ def agents_with(bits, network, threads=1):
 @pytest.mark.parametrize("bits", BITS)
 @given(A=numbers)
 def test_products_are_within_half_a_unit_and_units_as_small_as_can_be(bits, A):
-    unit, whole = quantise(A, bits)
+    unit, whole = quantize(A, bits)
     most = 2 ** (bits - 1) - 1
     assert whole.dtype == np.dtype(f"int{bits}")
     assert (np.abs(whole.astype(int)) <= most).all()
@@ -38,7 +38,7 @@ def test_what_is_not_finite_becomes_nan_at_this_agent_alone(value):
     A = np.ones((3, 10))
     A[1, 4] = value
     with np.errstate(invalid="ignore"):
-        unit, whole = quantise(A, 8)
+        unit, whole = quantize(A, 8)
         products = whole * unit
     assert np.isnan(products[1]).all()
     np.testing.assert_array_equal(products[[0, 2]], 1)
@@ -49,7 +49,7 @@ def test_a_message_holds_integers_then_numbers_and_can_be_read_by_others(bits):
     widths = (9, 1, NARROW, 21)
     columns = layout(widths, bits)
     blocks = [RNG.standard_normal((4, width)) for width in widths]
-    parts = [(b, None) if b.shape[1] <= NARROW else quantise(b, bits) for b in blocks]
+    parts = [(b, None) if b.shape[1] <= NARROW else quantize(b, bits) for b in blocks]
     words, front = columns.pack(parts)
     assert words.shape == (4, -(-30 * bits // 64))
     assert front.shape == (4, 1 + 1 + NARROW + 1)

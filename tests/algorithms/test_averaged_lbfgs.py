@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import shortest_path
 
 import destiny
-from destiny.algorithms.blocks.quasi_newton import quasi_newton_direction, usable_pairs
-from destiny.algorithms.lbfgs import DestinyLBFGS
+from destiny.algorithms.averaged.lbfgs import AveragedLBFGS
+from destiny.algorithms.averaged.quasi_newton import quasi_newton_direction, usable_pairs
 from destiny.engines import Local
 from destiny.errors import NetworkError, ProblemError, SettingsError
 from destiny.geometry.stiefel import polar, random_point, tangent
@@ -101,9 +101,9 @@ def logarithms(agents, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_objective_of_ones_own_has_the_minimum_that_scipy_finds(seed):
-    """SciPy minimises over all matrices, of which the polar factor is taken."""
+    """SciPy minimizes over all matrices, of which the polar factor is taken."""
     problem, value = logarithms(6, seed)
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS(), tolerance=1e-10, seed=seed)
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedLBFGS(), tolerance=1e-10, seed=seed)
     assert result.converged
     start = random_point(6, 2, seed).ravel()
     other = minimize(lambda x: value(polar(x.reshape(6, 2))), start, method="BFGS")
@@ -113,7 +113,7 @@ def test_an_objective_of_ones_own_has_the_minimum_that_scipy_finds(seed):
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_square_matrices_of_either_determinant(sign):
     problem, best = procrustes(6, sign=sign)
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS(), tolerance=1e-9)
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedLBFGS(), tolerance=1e-9)
     np.testing.assert_allclose(result.X, best, atol=1e-7)
 
 
@@ -122,7 +122,7 @@ def test_a_step_takes_twice_the_radius_and_all_agents_have_the_same_bits(name):
     network = NETWORKS[name]
     d = network.agents
     B = np.random.default_rng(7).laplace(size=(15, 40 * d))
-    result = destiny.solve(destiny.problems.sdl.from_data(B.T, 3, d), network, DestinyLBFGS(), seed=7)
+    result = destiny.solve(destiny.problems.sdl.from_data(B.T, 3, d), network, AveragedLBFGS(), seed=7)
     assert result.converged
     radius = int(shortest_path(network.W, unweighted=True).max(axis=1).min())
     assert result.rounds == 2 * radius * result.steps
@@ -131,7 +131,7 @@ def test_a_step_takes_twice_the_radius_and_all_agents_have_the_same_bits(name):
 
 def test_f_never_grows_by_more_than_rounding():
     problem, network = small_problem("sdl"), destiny.networks.ring(6)
-    result = destiny.solve(problem, network, DestinyLBFGS(), tolerance=1e-10)
+    result = destiny.solve(problem, network, AveragedLBFGS(), tolerance=1e-10)
     f = result.history["objective"]
     assert (np.diff(f) <= 1e-12 * np.abs(f[:-1])).all()
     assert f[-1] < f[0]
@@ -142,7 +142,7 @@ def test_agents_that_see_one_sample_or_none_take_as_many_steps_as_equal_ones():
     cuts = [[12, 24, 36, 48, 60, 72, 84], [89, 90, 90, 91, 92, 93, 93]]
     network = destiny.networks.ring(8)
     even, uneven = (
-        destiny.solve(destiny.problems.SDL(np.split(A.T, cut), 2), network, DestinyLBFGS(), tolerance=1e-9)
+        destiny.solve(destiny.problems.SDL(np.split(A.T, cut), 2), network, AveragedLBFGS(), tolerance=1e-9)
         for cut in cuts
     )
     assert even.converged
@@ -154,7 +154,7 @@ def test_agents_that_see_one_sample_or_none_take_as_many_steps_as_equal_ones():
 def test_single_precision_is_rounding_that_it_can_bear():
     B = np.random.default_rng(0).laplace(size=(12, 90)).astype(np.float32)
     result = destiny.solve(
-        destiny.problems.sdl.from_data(B.T, 3, 6), destiny.networks.ring(6), DestinyLBFGS(), tolerance=2e-6
+        destiny.problems.sdl.from_data(B.T, 3, 6), destiny.networks.ring(6), AveragedLBFGS(), tolerance=2e-6
     )
     assert result.converged
     assert result.steps < 60
@@ -163,7 +163,7 @@ def test_single_precision_is_rounding_that_it_can_bear():
 def test_values_that_cancel_to_nothing_do_not_end_it_early():
     """Where the fit is exact f falls to zero, far below the rounding errors of what it is computed from."""
     problem = destiny.problems.olsr.synthetic(n=30, m=300, p=3, agents=6, seed=4)
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS(), tolerance=1e-12, rounds=1000)
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedLBFGS(), tolerance=1e-12, rounds=1000)
     assert result.converged
     np.testing.assert_allclose(result.X, destiny.problems.olsr.planted(30, 3, seed=4), atol=1e-10)
 
@@ -188,7 +188,7 @@ def test_points_where_f_is_not_defined_are_left_again(outside):
 
     start = polar(np.array([[1.0], [0.2], [-0.3], [0.1], [0.4]]))
     problem = custom.problem(counted, gradient, data=data, shape=(5, 1))
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS(), start=start, tolerance=1e-9)
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedLBFGS(), start=start, tolerance=1e-9)
     assert result.converged
     assert not np.isfinite(asked).all()
 
@@ -203,7 +203,7 @@ def test_points_where_f_is_not_defined_are_left_again(outside):
 def test_a_gradient_of_another_function_is_noticed():
     data = [np.eye(5)[:, :2] + k for k in range(4)]
     problem = custom.problem(lambda X, a: float(np.vdot(a, X)), lambda X, a: -a, data=data, shape=(5, 2))
-    result = destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS(), rounds=400)
+    result = destiny.solve(problem, destiny.networks.ring(4), AveragedLBFGS(), rounds=400)
     assert not result.converged
     assert any("check_gradient" in note for note in result.notes)
 
@@ -211,7 +211,7 @@ def test_a_gradient_of_another_function_is_noticed():
 def test_an_infinite_gradient_at_the_start_is_refused():
     problem = custom.problem(lambda X: 0.0, lambda X: np.full_like(X, np.inf), data=[{}] * 4, shape=(3, 1))
     with pytest.raises(ProblemError, match="agent 0 is not finite"):
-        destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS())
+        destiny.solve(problem, destiny.networks.ring(4), AveragedLBFGS())
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
@@ -225,17 +225,17 @@ def test_a_value_that_is_not_finite_at_the_start_is_refused_at_once(wrong):
 
     problem = custom.problem(value, lambda X, a: a, data=data, shape=(5, 2))
     with pytest.raises(ProblemError, match="the value of agent 2 is not finite at the start: check its f_i"):
-        destiny.solve(problem, destiny.networks.ring(4), DestinyLBFGS(), rounds=400)
+        destiny.solve(problem, destiny.networks.ring(4), AveragedLBFGS(), rounds=400)
     assert len(asked) < 50
 
 
 def test_a_start_that_is_the_answer_ends_at_once_and_starts_may_differ():
     problem, network = small_problem("olsr"), destiny.networks.ring(6)
     answer = destiny.solve(problem, network, tolerance=1e-11).X
-    again = destiny.solve(problem, network, DestinyLBFGS(), start=answer, decentralised=True)
+    again = destiny.solve(problem, network, AveragedLBFGS(), start=answer, local_stopping=True)
     assert again.converged
     assert again.steps <= 2
-    settings = DestinyLBFGS().on(network)
+    settings = AveragedLBFGS().on(network)
     starts = np.stack([random_point(12, 3, k) for k in range(6)])
     ends = []
     for threads in (1, 3):
@@ -259,7 +259,7 @@ def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private(kind):
     found = []
     for messages in ("plain", "private"):
         result = destiny.solve(
-            problem, network, DestinyLBFGS(), decentralised=True, tolerance=1e-9, messages=messages
+            problem, network, AveragedLBFGS(), local_stopping=True, tolerance=1e-9, messages=messages
         )
         assert result.converged
         assert result.measures.worst < 1e-8
@@ -270,7 +270,7 @@ def test_agents_agree_to_stop_by_themselves_and_messages_may_be_private(kind):
 
 def test_agents_whose_arithmetic_differs_meet_again_and_say_so():
     problem, network = small_problem("sdl"), destiny.networks.ring(6)
-    settings = DestinyLBFGS().on(network)
+    settings = AveragedLBFGS().on(network)
     team = Local(2).connect(problem, network)
     states = team.each(
         lambda X, agents: settings.init(X, agents), team.split(np.stack([random_point(12, 3)] * 6))
@@ -300,7 +300,7 @@ def test_agents_whose_arithmetic_differs_meet_again_and_say_so():
 def test_agents_that_always_want_to_meet_again_are_refused():
     """A liar would choose the point of every step so."""
     problem, network = small_problem("sdl"), destiny.networks.ring(6)
-    settings, agents = DestinyLBFGS().on(network), agents_of(problem, network)
+    settings, agents = AveragedLBFGS().on(network), agents_of(problem, network)
     state = settings.init(np.stack([random_point(12, 3)] * 6), agents)
     doubt = np.zeros((6, 1, 1))
     doubt[4] = 1.0
@@ -311,7 +311,7 @@ def test_agents_that_always_want_to_meet_again_are_refused():
 
 
 def test_agents_of_a_process_share_what_they_remember():
-    state = run(small_problem("sdl"), destiny.networks.ring(6), DestinyLBFGS(memory=4), 9)
+    state = run(small_problem("sdl"), destiny.networks.ring(6), AveragedLBFGS(memory=4), 9)
     assert state.moves.shape == (6, 4, 12, 3)
     assert state.moves.strides[0] == state.changes.strides[0] == 0
     assert all(getattr(state, field.name).dtype == np.float64 for field in fields(state))
@@ -320,13 +320,13 @@ def test_agents_of_a_process_share_what_they_remember():
 def test_what_it_cannot_do_is_refused_in_a_sentence():
     problem, ring = small_problem("sdl"), destiny.networks.ring(6)
     with pytest.raises(SettingsError, match="needs a static network"):
-        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), DestinyLBFGS())
+        destiny.solve(problem, destiny.networks.link_loss(ring, 0.2, seed=0), AveragedLBFGS())
     with pytest.raises(SettingsError, match="exact totals"):
-        destiny.solve(problem, ring, DestinyLBFGS(), messages=destiny.Quantized(8))
+        destiny.solve(problem, ring, AveragedLBFGS(), messages=destiny.Quantized(8))
     with pytest.raises(SettingsError, match="depth must be"):
-        DestinyLBFGS(depth=-1)
+        AveragedLBFGS(depth=-1)
     with pytest.raises(SettingsError, match="memory must be"):
-        DestinyLBFGS(memory=0)
+        AveragedLBFGS(memory=0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -338,6 +338,6 @@ def test_a_gradient_of_the_wrong_sign_ends_the_run_soon(seed):
         data=[rng.standard_normal((12, 40)) for _ in range(6)],
         shape=(12, 3),
     )
-    result = destiny.solve(problem, destiny.networks.ring(6), DestinyLBFGS())
+    result = destiny.solve(problem, destiny.networks.ring(6), AveragedLBFGS())
     assert "f rises where its gradient says that it falls" in result.reason
     assert result.rounds < 200

@@ -18,7 +18,7 @@ SYMMETRIC = 1e-10  # of the largest entry: differences of M_i and its transpose 
 
 
 @dataclass(frozen=True)
-class HostedGeneralised:
+class HostedGeneralized:
     """Hosted objectives with the agents' parts of M."""
 
     hosted: Hosted
@@ -38,10 +38,10 @@ class HostedGeneralised:
         return np.asarray(np.matmul(self.matrices, np.ascontiguousarray(X)))
 
 
-class Generalised(WrappedProblem):
+class Generalized(WrappedProblem):
     """A problem with the constraint X^T M X = I instead of X^T X = I, M = sum_i M_i.
 
-    With PCA the answer spans the leading generalised eigenvectors, C X = M X Lambda; `result.axes` has them
+    With PCA the answer spans the leading generalized eigenvectors, C X = M X Lambda; `result.axes` has them
     one by one. Linear discriminant analysis and canonical correlations are of this kind. `solve` takes
     `destiny.algorithms.CDADT` by default. M must be positive definite, its parts M_i need not be: a singular
     M is refused.
@@ -49,17 +49,17 @@ class Generalised(WrappedProblem):
     Parameters
     ----------
     problem : Problem
-        f_i, without mini-batches and without a regulariser.
+        f_i, without mini-batches and without a regularizer.
     M : sequence of ndarray (n, n), or of callables that return one
         M_i of each agent, symmetric; a callable is called when its agent is hosted.
 
     Examples
     --------
     >>> import numpy as np, destiny
-    >>> from destiny.problems import Generalised, pca
+    >>> from destiny.problems import Generalized, pca
     >>> problem = pca.synthetic(n=6, m=60, p=2, xi=0.8, agents=4)
     >>> noise = [np.diag([4.0, 1, 1, 1, 1, 1]) / 4] * 4
-    >>> result = destiny.solve(Generalised(problem, noise), destiny.networks.ring(4))
+    >>> result = destiny.solve(Generalized(problem, noise), destiny.networks.ring(4))
     >>> result.converged, np.round(result.X.T @ sum(noise) @ result.X, 9).tolist()
     (True, [[1.0, 0.0], [0.0, 1.0]])
     """
@@ -69,10 +69,10 @@ class Generalised(WrappedProblem):
     def __init__(self, problem: Problem, M: Sequence[Source]) -> None:
         given = as_problem(problem)
         for what, found in (
-            (f"the regulariser {given.regulariser!r}", given.regulariser is not None),
+            (f"the regularizer {given.regularizer!r}", given.regularizer is not None),
             (f"mini-batches of {given.batches[0][0] if given.batches else 0}", bool(given.batches)),
-            ("a matrix M already", given.generalised),
-            ("data to be centred", given.centring),
+            ("a matrix M already", given.generalized),
+            ("data to be centered", given.centering),
         ):
             if found:
                 raise ProblemError(
@@ -89,7 +89,7 @@ class Generalised(WrappedProblem):
                 self.part(agent)  # refused where the mistake was made
 
     @property
-    def generalised(self) -> bool:
+    def generalized(self) -> bool:
         return True
 
     def part(self, agent: int) -> Array:
@@ -107,10 +107,10 @@ class Generalised(WrappedProblem):
             )
         return (M + M.T) / 2
 
-    def host(self, ids: Sequence[int]) -> HostedGeneralised:
+    def host(self, ids: Sequence[int]) -> HostedGeneralized:
         """The objectives and the M_i of the agents ``ids``."""
         matrices = np.stack([self.agents * self.part(i) for i in check_ids(ids, self.agents)])
-        return HostedGeneralised(self.inner.host(ids), matrices)
+        return HostedGeneralized(self.inner.host(ids), matrices)
 
     def variance(self, agent: int) -> None:
         """None: X has no orthonormal columns, so that -2 f is not a part of a variance."""
@@ -120,10 +120,10 @@ class Generalised(WrappedProblem):
         sentence = self.inner.describe().removesuffix(".") or self.inner.kind
         return f"{sentence}, with the constraint X^T M X = I."
 
-    def __add__(self, other: Any) -> Generalised:
+    def __add__(self, other: Any) -> Generalized:
         if not is_problem(other):
             return NotImplemented
         total: Any = self.inner
-        return Generalised(total + other, self._matrices.sources)
+        return Generalized(total + other, self._matrices.sources)
 
     __radd__ = __add__

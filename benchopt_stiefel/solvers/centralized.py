@@ -11,7 +11,7 @@ from destiny.algorithms import KINDS
 class Solver(BaseSolver):
     """Every evaluation of f or its gradient takes two rounds: X to all agents, their numbers back."""
 
-    name = "centralised"
+    name = "centralized"
     parameters = {"kind": ["wen-yin", "slpg"]}
     parameter_template = "{kind}"
     sampling_strategy = "callback"

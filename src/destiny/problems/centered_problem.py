@@ -1,4 +1,4 @@
-"""Problems whose data are centred, and optionally standardised, before the first step."""
+"""Problems whose data are centered, and optionally standardized, before the first step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from destiny.problems.data.partition import Shift
 from destiny.problems.olsr import OLSR
 from destiny.problems.own_problem import WrappedProblem
 from destiny.problems.pca import PCA, PrivatePCA
-from destiny.problems.regularisers import Regularised, is_regulariser, regularised
-from destiny.protocols import Array, ProblemBase, Regulariser
+from destiny.problems.regularizers import Regularized, is_regularizer, regularized
+from destiny.protocols import Array, ProblemBase, Regularizer
 
 CONSTANT = 1e-10  # relative to the mean: a column with a smaller deviation is constant up to rounding
 
 
-class Centred(WrappedProblem):
-    """PCA or OLSR of centred data; see `centred`.
+class Centered(WrappedProblem):
+    """PCA or OLSR of centered data; see `centered`.
 
-    No agent knows the mean of all data. In `destiny.solve` they compute it by averaging between neighbours
+    No agent knows the mean of all data. In `destiny.solve` they compute it by averaging between neighbors
     before the first step, and then solve the problem that `with_shifts` returns.
     """
 
@@ -33,61 +33,61 @@ class Centred(WrappedProblem):
 
     def __init__(
         self,
-        problem: PCA | OLSR | Regularised,
-        standardise: bool = False,
-        regulariser: Regulariser | None = None,
+        problem: PCA | OLSR | Regularized,
+        standardize: bool = False,
+        regularizer: Regularizer | None = None,
     ) -> None:
-        if isinstance(problem, Regularised):
-            problem, regulariser = problem.inner, problem.regulariser  # type: ignore[assignment]
+        if isinstance(problem, Regularized):
+            problem, regularizer = problem.inner, problem.regularizer  # type: ignore[assignment]
         if not isinstance(problem, PCA | OLSR):
             raise ProblemError(
-                f"only PCA and OLSR can be centred; found {type(problem).__name__}; centre its data yourself"
+                f"only PCA and OLSR can be centered; found {type(problem).__name__}; center its data yourself"
             )
-        if standardise and isinstance(problem, PrivatePCA):
+        if standardize and isinstance(problem, PrivatePCA):
             raise ProblemError(
-                "private data cannot be standardised: their standard deviations would need a budget of their "
+                "private data cannot be standardized: their standard deviations would need a budget of their "
                 "own; divide the columns by publicly known scales first"
             )
         super().__init__(problem)
-        self.standardise = standardise
-        self._regulariser = regulariser
+        self.standardize = standardize
+        self._regularizer = regularizer
         self._totals: dict[int, Totals] = {}
         self._ready: tuple[bytes, CachedProblem] | None = None
 
     @property
     def principal_axes(self) -> bool:
-        """As of the problem, False with a regulariser."""
-        return self.inner.principal_axes and self._regulariser is None
+        """As of the problem, False with a regularizer."""
+        return self.inner.principal_axes and self._regularizer is None
 
     @property
-    def centring(self) -> bool:
+    def centering(self) -> bool:
         return True
 
     @property
-    def regulariser(self) -> Regulariser | None:
-        """The regulariser r of f + r, if there is one."""
-        return self._regulariser
+    def regularizer(self) -> Regularizer | None:
+        """The regularizer r of f + r, if there is one."""
+        return self._regularizer
 
-    def __add__(self, other: Regulariser) -> Centred:
-        if not is_regulariser(other):
+    def __add__(self, other: Regularizer) -> Centered:
+        if not is_regularizer(other):
             return NotImplemented
-        return Centred(regularised(self.inner, other), self.standardise)
+        return Centered(regularized(self.inner, other), self.standardize)
 
     @property
     def settings(self) -> dict[str, bool]:
         """Settings that must be equal in all processes of a run."""
-        return {"center": True, "standardise": self.standardise}
+        return {"center": True, "standardize": self.standardize}
 
     @property
     def widths(self) -> list[int]:
         """Number of features and, for OLSR, of targets."""
         return [table.width for table in self.inner.tables]
 
-    def host(self, ids: Sequence[int]) -> Uncentred:
+    def host(self, ids: Sequence[int]) -> Uncentered:
         """Read and check the data of the agents ``ids``; evaluating the result raises `ProblemError`."""
         for agent in check_ids(ids, self.agents):
             self.totals(agent)
-        return Uncentred()
+        return Uncentered()
 
     def totals(self, agent: int) -> Totals:
         """Sums over the samples of one agent, with noise if they are private; cached."""
@@ -114,7 +114,7 @@ class Centred(WrappedProblem):
         if isinstance(self.inner, PrivatePCA):
             return Shift(self.inner.private_mean(totals), np.ones(len(totals) - 1))
         if not count > 0:
-            raise ProblemError("centring needs at least one sample; found none at any agent")
+            raise ProblemError("centering needs at least one sample; found none at any agent")
         mean, scale = totals[:-1] / count, np.ones(len(totals) - 1)
         if squares is not None:
             deviation = np.sqrt(squares / count)
@@ -128,27 +128,27 @@ class Centred(WrappedProblem):
             agent.to_bytes(8) + s.mean.tobytes() + s.scale.tobytes() for agent, s in sorted(shifts.items())
         )
         if self._ready is None or self._ready[0] != key:  # several algorithms of a run have the same mean
-            self._ready = key, CachedProblem(self._with_regulariser(self._with_shifts(shifts)))
+            self._ready = key, CachedProblem(self._with_regularizer(self._with_shifts(shifts)))
         return self._ready[1]
 
     def pooled(self) -> ProblemBase:
         """The problem to solve, with the mean of the pooled data: for comparison only."""
         shift = self._pooled_shift()
-        return self._with_regulariser(self._with_shifts(dict.fromkeys(range(self.agents), shift)))
+        return self._with_regularizer(self._with_shifts(dict.fromkeys(range(self.agents), shift)))
 
-    def _with_regulariser(self, problem: PCA | OLSR) -> ProblemBase:
-        return problem if self._regulariser is None else regularised(problem, self._regulariser)
+    def _with_regularizer(self, problem: PCA | OLSR) -> ProblemBase:
+        return problem if self._regularizer is None else regularized(problem, self._regularizer)
 
     def variance(self, agent: int) -> None:
-        """None: that of the centred data is not known yet."""
+        """None: that of the centered data is not known yet."""
 
     def __repr__(self) -> str:
-        return f"{self.inner!r}, centred"
+        return f"{self.inner!r}, centered"
 
     def describe(self) -> str:
         """A sentence on the problem and its data."""
-        done = "centred and standardised" if self.standardise else "centred"
-        term = "" if self._regulariser is None else f", with the regulariser {self._regulariser!r}"
+        done = "centered and standardized" if self.standardize else "centered"
+        term = "" if self._regularizer is None else f", with the regularizer {self._regularizer!r}"
         return f"{self.inner.describe().removesuffix('.')}, {done}{term}."
 
     def portrait(self, answers: Mapping[str, Array]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Centred(WrappedProblem):
     def _pooled_shift(self) -> Shift:
         everyone = range(self.agents)
         totals = reduce(np.add, [self.totals(i).sums for i in everyone])
-        if not self.standardise:
+        if not self.standardize:
             return self.shift(totals, None)
         mean = self.shift(totals, None).mean
         return self.shift(totals, reduce(np.add, [self.squares(i, mean) for i in everyone]))
@@ -189,8 +189,8 @@ class Totals:
     sizes: Array
 
 
-class Uncentred:
-    """Hosted agents whose data are not centred yet; evaluating them raises `ProblemError`."""
+class Uncentered:
+    """Hosted agents whose data are not centered yet; evaluating them raises `ProblemError`."""
 
     def value(self, X: Array) -> Array:
         self._refuse(X)
@@ -200,33 +200,33 @@ class Uncentred:
 
     def _refuse(self, _: Array) -> NoReturn:
         raise ProblemError(
-            "these data are not centred yet: destiny.solve lets the agents find the mean; to look at the "
+            "these data are not centered yet: destiny.solve lets the agents find the mean; to look at the "
             "problem in one place take problem.pooled()"
         )
 
 
-def centred(problem: PCA | OLSR | Regularised, standardise: bool = False) -> Centred:
+def centered(problem: PCA | OLSR | Regularized, standardize: bool = False) -> Centered:
     """PCA or OLSR of the same data minus the mean over the samples of all agents.
 
-    The agents compute the mean by averaging between neighbours before the first step of a run; these rounds
+    The agents compute the mean by averaging between neighbors before the first step of a run; these rounds
     are counted like all others. Their results are equal up to rounding.
 
     Parameters
     ----------
     problem : PCA or OLSR
-        A regulariser may be added to it, before or after. For OLSR the targets are centred as well: the
+        A regularizer may be added to it, before or after. For OLSR the targets are centered as well: the
         answer is that of a regression with the intercept ``mean(D) - X^T mean(C)``.
-    standardise : bool
+    standardize : bool
         Divide every column of the data (not of the targets) by its standard deviation over all samples, as
-        scikit-learn's StandardScaler does; a constant column is only centred.
+        scikit-learn's StandardScaler does; a constant column is only centered.
 
     Examples
     --------
     >>> import destiny
     >>> from destiny.problems import pca
-    >>> problem = centred(pca.synthetic(n=20, m=90, p=2, xi=0.8, agents=4))
+    >>> problem = centered(pca.synthetic(n=20, m=90, p=2, xi=0.8, agents=4))
     >>> result = destiny.solve(problem, destiny.networks.ring(4))
     >>> result.converged, result.mean.shape
     (True, (20,))
     """
-    return Centred(problem, standardise)
+    return Centered(problem, standardize)
