@@ -217,7 +217,7 @@ REFUSED = {
     "tolerance is NaN": ({"stop": {"tolerance": float("nan")}}, ["tolerance"]),
     "tolerance beyond float64": ({"stop": {"tolerance": 10**400}}, ["tolerance"]),
     "seconds is 0": ({"stop": {"seconds": 0}}, ["seconds"]),
-    "decentralized is a number": ({"stop": {"local_stopping": 1}}, ["local_stopping"]),
+    "local-stopping is a number": ({"stop": {"local-stopping": 1}}, ["local-stopping"]),
     "unknown key of the run": ({"run": {"verbose": True}}, ["verbose"]),
     "every below 0": ({"run": {"every": -1}}, ["every"]),
     "every is a text": ({"run": {"every": "10"}}, ["every"]),

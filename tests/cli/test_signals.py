@@ -39,7 +39,7 @@ RUNS = {
     "converging": {"algorithm": [AUTO], "stop": {"rounds": 2000, "tolerance": 1e-5}},
     "local_stopping": {
         "algorithm": [AUTO],
-        "stop": {"rounds": 2000, "tolerance": 1e-4, "local_stopping": True},
+        "stop": {"rounds": 2000, "tolerance": 1e-4, "local-stopping": True},
     },
     "lost links": {"network": {"kind": "ring", "loss": 0.2}, "stop": {"rounds": 90}},
     "olsr": {"problem": problem_of("olsr"), "algorithm": [AUTO], "stop": {"rounds": 110}},

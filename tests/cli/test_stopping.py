@@ -112,7 +112,7 @@ def test_data_that_are_zero_are_solved_at_once(run, folder, tmp_path):
 
 
 def test_agents_can_stop_by_themselves(run, tmp_path):
-    stop = {"rounds": 3000, "tolerance": 1e-6, "local_stopping": True}
+    stop = {"rounds": 3000, "tolerance": 1e-6, "local-stopping": True}
     assert run(algorithm=[AUTO], stop=stop).code == 0
     entry = read(tmp_path / "out").entry
     assert entry["converged"] is True

@@ -84,7 +84,7 @@ def test_the_file_the_key_and_what_was_expected_are_told():
         "run": "e.toml [run] every must be a whole number of at least 0; found 'often' "
         "(measure every so many steps)",
         "stop": "e.toml [stop] has no key 'max_iter'; did you mean 'rounds'?; it takes rounds, seconds, "
-        "tolerance, decentralized",
+        "tolerance, local-stopping",
         "problem": "e.toml [problem] agents must be a whole number of at least 1; found 0 (how many parties "
         "there are)",
         "start": "e.toml start must be a table; found 3 (where all agents begin)",

@@ -91,7 +91,8 @@ def make(tables: dict[str, Any], folder: Path, where: str, home: Path | None = N
     loaded = None if asked.problem.dataset is None else from_dataset(asked.problem, home)
     problem = build_problem(asked.problem, asked.problem.agents, folder, loaded=loaded)
     network, link = read_network(asked.network, problem.agents, folder), read_link(asked.network)
-    stop, run = given(asked.stop), given(asked.run)
+    run = given(asked.run)
+    stop = {key.replace("-", "_"): value for key, value in given(asked.stop).items()}  # options of `solve`
     tolerance = stop.get("tolerance", SolveOptions.tolerance)
     messages = from_keys(given(asked.messages))
 
