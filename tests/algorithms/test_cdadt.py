@@ -131,7 +131,7 @@ def test_same_bits_on_threads_and_after_resuming(tmp_path):
     resumed = destiny.solve(problem, NETWORK, checkpoint=tmp_path, resume=True, **options)
     assert (whole.X == resumed.X).all()
     assert whole.scalars == resumed.scalars
-    with pytest.raises(destiny.CheckpointError, match="other data"):
+    with pytest.raises(destiny.CheckpointError, match="its constraint is"):
         destiny.solve(problem.inner, NETWORK, CDADT(), checkpoint=tmp_path, resume=True, **options)
 
 
