@@ -34,7 +34,7 @@ TWO_TRIANGLES = nets.from_edges([(0, 1), (0, 2), (1, 2), (0, 3), (0, 4), (3, 4)]
 PCA = 'kind = "pca"\nsynthetic = { n = 6, m = 60, xi = 0.7, seed = 0 }\np = 2'
 OLSR = 'kind = "olsr"\nsynthetic = { n = 6, m = 60, noise = 0.1, seed = 0 }\np = 2'
 SDL = 'kind = "sdl"\nsynthetic = { n = 6, m = 60, seed = 0 }\np = 2'
-NEWTON, KRYLOV, LBFGS = (f'kind = "destiny-{name}"' for name in ("newton", "krylov", "lbfgs"))
+MODEL, KRYLOV, LBFGS = (f'kind = "averaged-{name}"' for name in ("model", "krylov", "lbfgs"))
 ONES = np.ones(3, dtype="<u8")
 
 
@@ -53,11 +53,11 @@ def private(folder, network, algorithm=KRYLOV, problem=PCA, **options):
 
 
 CASES = {
-    "models on a star": (nets.star(4), NEWTON, PCA),
-    "models of regression, on two triangles": (TWO_TRIANGLES, NEWTON, OLSR),
+    "models on a star": (nets.star(4), MODEL, PCA),
+    "models of regression, on two triangles": (TWO_TRIANGLES, MODEL, OLSR),
     "products on a path": (nets.path(4), KRYLOV, PCA),
     "gradients on two triangles": (TWO_TRIANGLES, LBFGS, SDL),
-    "centered data on a ring": (nets.ring(4), NEWTON, f"{PCA}\ncenter = true"),
+    "centered data on a ring": (nets.ring(4), MODEL, f"{PCA}\ncenter = true"),
     "data in units of their own": (nets.ring(3), KRYLOV, f"{PCA}\ncenter = true\nstandardize = true"),
 }
 
@@ -74,13 +74,13 @@ def test_private_sums_have_the_bits_of_one_process(case, tmp_path):
 
 def test_private_messages_are_the_default_unless_the_network_changes(tmp_path):
     ring, path = nets.ring(4), nets.path(4)
-    known = Party(tmp_path / "a", ring, messages="", whole=edges(ring), algorithm=NEWTON)
+    known = Party(tmp_path / "a", ring, messages="", whole=edges(ring), algorithm=MODEL)
     assert known.settings(0).messages.private
-    assert Party(tmp_path / "b", path, messages="", algorithm=NEWTON).settings(0).messages.private
+    assert Party(tmp_path / "b", path, messages="", algorithm=MODEL).settings(0).messages.private
     changing = Party(tmp_path / "c", ring, messages="", whole=f"{edges(ring)}\nloss = 0.2").settings(0)
     assert not changing.messages.private
     assert "plain messages: each neighbor learns all" in changing.disclosure
-    two = Party(tmp_path / "d", nets.path(2), messages=PRIVATE, algorithm=NEWTON)
+    two = Party(tmp_path / "d", nets.path(2), messages=PRIVATE, algorithm=MODEL)
     with pytest.raises(SettingsError, match="need at least 3 agents"):
         two.settings(0)
 
@@ -186,7 +186,7 @@ def test_other_data_after_a_restart_are_not_sent(tmp_path, monkeypatch):
     party = private(
         tmp_path,
         nets.ring(3),
-        NEWTON,
+        MODEL,
         'kind = "pca"\ndata = "mine.npy"\np = 2',
         run="checkpoint = 10",
         deadline=1,
@@ -251,7 +251,7 @@ def test_a_gradient_that_private_messages_cannot_carry_ends_the_run_for_all(tmp_
 
 
 def test_an_agent_whose_run_is_over_says_that_it_read_nothing(tmp_path):
-    party = private(tmp_path, nets.ring(3), NEWTON)
+    party = private(tmp_path, nets.ring(3), MODEL)
     party.go()
     party.thread(0).end()
     assert any("this run is over" in e.get("why", "") for e in party.log(0))
@@ -270,7 +270,7 @@ def test_no_files_are_written_for_a_method_that_private_messages_cannot_serve(tm
 
 
 def test_an_agent_that_is_done_serves_others_from_its_files(tmp_path, monkeypatch):
-    party = private(tmp_path, nets.ring(3), NEWTON, run="checkpoint = 1", deadline=2)
+    party = private(tmp_path, nets.ring(3), MODEL, run="checkpoint = 1", deadline=2)
     crashed(party, monkeypatch, 1, 4)  # the last sum, once it has come: the others are done
     assert [(party.out(i) / "solution.npz").exists() for i in range(3)] == [True, False, True]
     for i in range(3):

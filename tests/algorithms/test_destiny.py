@@ -360,3 +360,10 @@ def test_settings_are_checked(settings, sentence):
 def test_step_settings_are_checked(rule):
     with pytest.raises(destiny.SettingsError, match="must be"):
         rule()
+
+
+@pytest.mark.parametrize("method", [destiny.Destiny, destiny.algorithms.DRGTA, destiny.algorithms.FastPCA])
+def test_a_number_is_a_constant_step(method):
+    assert method(step_size=0.1) == method(step_size=Constant(0.1))
+    with pytest.raises(destiny.SettingsError, match="a number or a rule"):
+        method(step_size="0.1")

@@ -159,7 +159,7 @@ def test_cross_validation_and_search_of_scikit_learn():
     assert cross_val_score(pipe, SILOS, Y, cv=splitter, scoring="accuracy").tolist() == expected
     predicted = cross_val_predict(pipe, SILOS, Y, cv=SiloFolds(2))
     assert np.mean(predicted == LABELS) > 0.9
-    grid = {"orthogonalregression__target_scale": [1.5, 3.0]}
+    grid = {"decentralizedolsrclassifier__target_scale": [1.5, 3.0]}
     search = GridSearchCV(pipe, grid, cv=splitter).fit(SILOS, Y)
     assert search.cv_results_["mean_test_score"][0] == pytest.approx(np.mean(expected))
     assert [len(part) for part in search.predict(SILOS)] == [70, 60, 110]

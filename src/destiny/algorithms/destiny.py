@@ -21,7 +21,7 @@ class Destiny(Tracking):
     beta : "auto" or float
         Penalty; "auto" is the spectral norm of the network's mean gradient at the start.
     step_size : StepRule
-        `BB` (safeguarded, default), `PlainBB` (Section 4.2 as printed) or `Constant` (Algorithm 1).
+        `BB` (safeguarded, default), `PlainBB` (Section 4.2 as printed), or a number (Algorithm 1).
     direction : "h", "expen", "plam" or "landing"
         The direction to track; "h" is the paper's.
     watch : bool

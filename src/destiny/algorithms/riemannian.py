@@ -12,8 +12,8 @@ from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.consensus import Consensus
 from destiny.algorithms.blocks.opening import (
     OpeningEstimates,
+    as_step_rule,
     check_gossip,
-    check_step,
     needs_opening,
     opening_rounds,
 )
@@ -56,7 +56,7 @@ class Riemannian(Consensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_step(self.step_size, self.rules)
+        object.__setattr__(self, "step_size", as_step_rule(self.step_size, self.rules))
         check_gossip(self.gossip)
         if self.retraction not in RETRACTIONS:
             raise SettingsError(f"retraction must be polar or qr; found {self.retraction!r}")

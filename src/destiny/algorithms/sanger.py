@@ -9,9 +9,9 @@ import numpy as np
 
 from destiny.algorithms.blocks.about import About
 from destiny.algorithms.blocks.opening import (
+    as_step_rule,
     check_gossip,
     check_lambda,
-    check_step,
     needs_opening,
     opening_rounds,
 )
@@ -108,7 +108,7 @@ class FastPCA(AlgorithmBase):
     )
 
     def __post_init__(self) -> None:
-        check_step(self.step_size)
+        object.__setattr__(self, "step_size", as_step_rule(self.step_size))
         check_gossip(self.gossip)
         check_lambda(self.lambda_)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from destiny.algorithms.blocks.curvature import eighth_power, eighth_root, largest_curvature
 from destiny.algorithms.blocks.gossip import average_and_estimate_lambda
-from destiny.algorithms.blocks.step_sizes import StepRule
+from destiny.algorithms.blocks.step_sizes import Constant, StepRule
 from destiny.errors import ProblemError, SettingsError
 from destiny.geometry.stiefel import scalar
 from destiny.protocols import Agents, Array
@@ -73,15 +73,17 @@ def needs_opening(rule: StepRule, lambda_: float | None) -> bool:
     return rule.eta is None or (rule.needs_lambda and lambda_ is None)
 
 
-def check_step(rule: StepRule, allowed: tuple[type[StepRule], ...] = ()) -> None:
-    """Raise `SettingsError` unless ``rule`` is a step rule, of an ``allowed`` class if any are listed."""
+def as_step_rule(given: StepRule | float, allowed: tuple[type[StepRule], ...] = ()) -> StepRule:
+    """The rule itself, or that of a constant step; `SettingsError` unless its class is ``allowed``."""
+    rule = Constant(given) if is_number(given) else given
     if not isinstance(rule, StepRule):
-        raise SettingsError(f"the step size must be a rule such as Constant(0.1); found {rule!r}")
+        raise SettingsError(f"the step size must be a number or a rule such as BB(); found {rule!r}")
     if allowed and not isinstance(rule, allowed):
         raise SettingsError(
             f"the step size must be one of {', '.join(a.kind for a in allowed)}, as agents with different "
             f"steps would agree on a wrong answer here; found {rule.kind}"
         )
+    return rule
 
 
 def check_gossip(gossip: int) -> None:

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from destiny.algorithms.blocks.opening import (
+    as_step_rule,
     check_gossip,
     check_lambda,
-    check_step,
     needs_opening,
     opening_rounds,
 )
@@ -80,7 +80,7 @@ class Scheme(AlgorithmBase):
             names = ", ".join(self.directions)
             near = did_you_mean(self.direction, self.directions)
             raise SettingsError(f"direction must be one of {names}; found {self.direction!r}{near}")
-        check_step(self.step_size, self.rules)
+        object.__setattr__(self, "step_size", as_step_rule(self.step_size, self.rules))
         check_gossip(self.gossip)
         check_lambda(self.lambda_)
 
