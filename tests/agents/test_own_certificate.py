@@ -113,7 +113,7 @@ def test_the_check_refuses_what_the_start_refuses(authority, tmp_path, flaw, pri
     """In the same words, and before anything is written or anybody is called."""
     change, words, _ = FLAWS[flaw]
     method = 'kind = "averaged-model"'  # private messages serve few others, which is told first
-    party = Party(tmp_path, RING, method, messages=f"private = {str(private).lower()}", deadline=1)
+    party = Party(tmp_path, RING, algorithm=method, messages=f"private = {str(private).lower()}", deadline=1)
     issue(authority, party, 2, change)
     shown = check(party, 2)
     assert shown.exit_code != 0
