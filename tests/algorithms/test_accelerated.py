@@ -9,7 +9,7 @@ import destiny
 from benchmarks import rounds as benchmark
 from benchmarks.rows import read
 from destiny import DestinyAccelerated, networks
-from destiny.algorithms import momentum
+from destiny.algorithms import accelerated
 from destiny.algorithms.blocks.gossip import FLOOR, contraction, filter_for, single_round_filter
 from destiny.errors import ProblemError
 from tests.helpers.small_problems import agents_of, problem_of, run, silos_of, small_problem
@@ -221,7 +221,7 @@ def rare(agents, seed):
 
 def test_trust_shrinks_where_neighbors_drift_apart_and_comes_back(monkeypatch):
     problem, network = rare(16, 0), networks.star(16)
-    monkeypatch.setattr(momentum, "GAPS", 6.0)  # steps far too long
+    monkeypatch.setattr(accelerated, "GAPS", 6.0)  # steps far too long
     moments = destiny.iterate(problem, network, DestinyAccelerated())
     trust = [m.state.trust.min() for m, _ in zip(moments, range(1500), strict=False)]
     assert min(trust) < 0.5

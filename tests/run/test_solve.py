@@ -299,7 +299,7 @@ def test_problem_and_network_must_fit(problem):
         (lambda p, n: (n, p), "problem must be one of destiny.problems"),
         (lambda p, n: (p, n, destiny.Destiny), "algorithm must be an object"),
         (lambda p, n: (p, n, 7), "algorithm must be an object"),
-        (lambda p, n: (p, n, "newton"), "algorithm must be one of .*averaged-model.*; found 'newton'"),
+        (lambda p, n: (p, n, "newton"), "algorithm must be a method of .*averaged-model.*; found 'newton'"),
     ],
 )
 def test_what_is_not_a_problem_network_or_algorithm_is_named(problem, network, arguments, sentence):
