@@ -256,7 +256,7 @@ def test_many_agents_are_refused_by_name_and_number(kind):
         lambda: Pymanopt("newton"),  # type: ignore[arg-type]
         lambda: Pymanopt(iterations=0),
         lambda: Alternating(reach=0),
-        lambda: PCAL(step_size=0.1),  # type: ignore[arg-type]
+        lambda: PCAL(step_size="0.1"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_are_checked(make):

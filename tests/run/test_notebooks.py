@@ -81,6 +81,7 @@ def test_tables_escape_everything():
 
 
 def test_pictures_take_and_return_axes(comparison, tmp_path):
+    plt.close("all")  # of other tests
     figure = Figure()
     given = figure.subplots(1, 3)
     assert comparison.plot(axes=given) is given
