@@ -277,6 +277,7 @@ def test_tables_that_look_swapped_are_a_note():
     assert note not in destiny.solve(PCA(right, 2), network).notes
     assert not PCA([swapped[0], swapped[0][:4]], 2).remarks()  # features would be as many everywhere
     assert not PCA(destiny.Silos(swapped), 2).remarks()  # of which rows are samples by definition
+    assert not pca.from_data(table, 2, 20).remarks()  # parts of a long table
     assert not pca.private(PCA(swapped, 2), Privacy(1.0, 1e-3, 1.0, seed=0)).remarks()
 
 

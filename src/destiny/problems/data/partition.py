@@ -178,7 +178,13 @@ class Matrices:
 
     @property
     def alike(self) -> int | None:
-        """The number of rows of each of these arrays, if it is the same; None of tables of other kinds."""
+        """The number of rows of each of these arrays, if it is the same; None of tables of other kinds.
+
+        Parts of one table with more rows than columns say nothing of its orientation: None too.
+        """
+        wholes = {id(source.data): source.data for source in self.sources if isinstance(source, Part)}
+        if len(self.sources) > 1 and len(wholes) == 1 and all(len(w) >= w.shape[1] for w in wholes.values()):
+            return None
         sizes = {source.shape[0] if isinstance(source, Part) else -1 for source in self.sources}
         return sizes.pop() if len(sizes) == 1 and -1 not in sizes else None
 
