@@ -218,3 +218,17 @@ def test_a_tolerance_below_rounding_ends_the_run_in_words(kind, n):
     assert result.reason.endswith("rounding allows no less: raise the tolerance")
     assert result.measures.worst < 1e-12
     assert result.rounds < 1500
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (stopping.Rounds(3), "must be a list of stopping rules"),
+        ([stopping.Rounds], "must be an object with a method check"),
+        ([lambda status: None], "must be an object with a method check"),
+    ],
+)
+def test_what_is_no_list_of_rules_is_refused_in_words(rules, words):
+    problem = destiny.problems.pca.synthetic(n=6, m=30, p=2, xi=0.5, agents=3, seed=0)
+    with pytest.raises(destiny.SettingsError, match=words):
+        destiny.solve(problem, destiny.networks.ring(3), rules=rules)

@@ -136,7 +136,9 @@ def read_algorithms(tables: list[dict[str, Any]], chosen: Callable[[], str]) -> 
     for table in tables:
         where = "[[algorithm]]"
         settings = table.keys() - {"label"}
-        label = table.get("label", table.get("kind") if settings else chosen())
+        kind = table.get("kind")
+        kind = kind.rpartition(":")[2] if isinstance(kind, str) else kind  # of one's own: its class
+        label = table.get("label", kind if settings else chosen())
         algorithm = read_algorithm(table, where) if settings else None
         if not isinstance(label, str) or not LABEL.fullmatch(label) or label in result_folder.FILES:
             raise SettingsError(

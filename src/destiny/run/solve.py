@@ -251,7 +251,7 @@ def prepare(
         tolerance=o.tolerance,
         link=o.link,
     )
-    if is_whole(o.rounds) and o.rounds < plan.opening:
+    if is_whole(o.rounds) and 0 <= o.rounds < plan.opening:
         raise SettingsError(
             f"rounds must be at least {plan.opening}, which the agents need to "
             f"{' and to '.join(plan.preparations)}; found {o.rounds}",
@@ -290,6 +290,11 @@ def _rules(o: SolveOptions, few_steps: bool) -> list[Rule]:
     if few_steps and not o.local_stopping and o.tolerance > 0:
         rules.append(Exhausted())
     limits: list[Rule] = [] if o.seconds is None else [Seconds(o.seconds)]
+    if not isinstance(o.rules, Sequence):
+        raise SettingsError(f"rules must be a list of stopping rules; found {o.rules!r}: give [rule]")
+    for rule in o.rules:
+        if isinstance(rule, type) or not isinstance(rule, Rule):
+            raise SettingsError(f"a stopping rule must be an object with a method check; found {rule!r}")
     return [*rules, Diverged(), *o.rules, *limits, Rounds(o.rounds)]
 
 

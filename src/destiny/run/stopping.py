@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ class RunStatus:
     """Why further steps change nothing (`AlgorithmBase.exhausted`)."""
 
 
+@runtime_checkable
 class Rule(Protocol):
     """A stopping rule: checked after every step."""
 
